@@ -15,7 +15,7 @@ PICTURES := build/pictures
 COMPILED := tests/dse/npu/test_kernels.py tests/dse/partition/test_partition_kernels.py tests/dse/subgraphs tests/serving/test_bound.py \
   tests/serving/test_contract.py
 
-.PHONY: demo test check bench bench-compare ratios coverage clock dram reproduce real-device docs pictures clean
+.PHONY: demo test check bench bench-compare bitstream ratios coverage clock dram reproduce real-device docs pictures clean
 
 # what a user installs: the package and its dependencies, again when pyproject.toml changes
 $(VENV)/user: pyproject.toml
@@ -83,6 +83,12 @@ clock: $(VENV)/ready
 dram: $(VENV)/ready
 	$(PIP_INSTALL) --group dram
 	$(BIN)/python benchmarks/dram.py
+
+# a bitstream of the NPU for digits, into build/ulx3s/ulx3s.bit; the clocks it reaches, into benchmarks/bitstream.json; a quarter
+# of an hour.  Then `benchmarks/bitstream.py table` prints the block of docs/hardware.md
+bitstream: $(VENV)/ready
+	$(PIP_INSTALL) --group board
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python benchmarks/bitstream.py
 
 # what is beyond noise between two runs, e.g. A=benchmarks/results.json B=run.json; fails if anything is slower
 bench-compare: $(VENV)/ready

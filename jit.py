@@ -42,6 +42,7 @@ SOURCES = (
     "jit.py",
     "dse/engine.py",
     "dse/device/kernels.py",
+    "dse/npu/beats.py",
     "dse/npu/bounds.py",
     "dse/npu/dominance.py",
     "dse/npu/kernels.py",

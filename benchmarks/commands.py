@@ -54,7 +54,7 @@ def prepared() -> Iterator[dict[str, Entrant]]:
             Entrant("fluidb latency r50-zc706", lambda: process([FLUIDB, "latency", design]), NUMBA, ours=True),
             Entrant(SERVE, lambda: process(serve), NUMBA, ours=True),
         ]
-        yield {item.name: item for item in rows}
+        yield {row.name: row for row in rows}
 
 
 def measure(rounds: int) -> BenchmarkTable:

@@ -77,10 +77,10 @@ def interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, fl
 
 def judge(name: str, before: Sequence[float], after: Sequence[float]) -> RowChange:
     """Compare the samples of a row."""
-    found = interval(before, after)
-    if found is None:
+    ratio = interval(before, after)
+    if ratio is None:
         return RowChange(name, float(np.median(after) / np.median(before)), 0.0, np.inf, Verdict.FEW)
-    factor, low, high = found
+    factor, low, high = ratio
     verdict = Verdict.SLOWER if low > 1 + MARGIN else Verdict.FASTER if high < 1 / (1 + MARGIN) else Verdict.SAME
     return RowChange(name, factor, low, high, verdict)
 
@@ -111,8 +111,8 @@ def main(paths: Sequence[str]) -> int:
         if len(paths) != 2 or not all(paths):
             raise ValueError("expected two runs: make bench-compare A=old.json B=new.json")
         (machine_before, before), (machine_after, after) = (read_results(Path(path)) for path in paths)
-        found = changes(before, after)
-        if not found:
+        changed = changes(before, after)
+        if not changed:
             raise ValueError(f"{paths[0]}, {paths[1]}: expected rows that both have, found none")
     except ValueError as error:
         print(error, file=sys.stderr)
@@ -120,13 +120,13 @@ def main(paths: Sequence[str]) -> int:
     for key in machine_before.keys() | machine_after.keys():
         if machine_before.get(key) != machine_after.get(key):
             print(f"note: {key}: {machine_before.get(key)} before, {machine_after.get(key)} after")
-    width = max(len(change.name) for change in found)
-    for change in found:
+    width = max(len(change.name) for change in changed)
+    for change in changed:
         span = f"{change.low:.2f} to {change.high:.2f}" if change.low else ""
         print(f"{change.name:<{width}}  x {change.factor:5.2f}  {span:<14}  {change.verdict}")
-    slower = sum(change.verdict is Verdict.SLOWER for change in found)
-    faster = sum(change.verdict is Verdict.FASTER for change in found)
-    print(f"beyond noise at {CONFIDENCE:.0%}: {slower} slower, {faster} faster, of {len(found)}")
+    slower = sum(change.verdict is Verdict.SLOWER for change in changed)
+    faster = sum(change.verdict is Verdict.FASTER for change in changed)
+    print(f"beyond noise at {CONFIDENCE:.0%}: {slower} slower, {faster} faster, of {len(changed)}")
     return int(slower > 0)
 
 

@@ -1,8 +1,8 @@
 """Networks on the NPU with LiteDRAM's controller and its model of a DRAM as the memory, against the latency table.
 
 ``python benchmarks/dram.py`` (``make dram``) measures every board that ``dram.json`` lacks, or has of other sources,
-and prints the table of docs/hardware.md; ``table`` only prints it, ``layers`` each layer.  Needs Verilator and the
-dependency group ``dram``; takes minutes for each board.
+and prints the table of docs/hardware.md; ``table`` only prints it, ``layers`` each layer; ``fit`` fits the constants
+again to what was measured.  Needs Verilator and the dependency group ``dram``; takes minutes for each board.
 
 LiteDRAM's generator writes the controller, which is used as it is; it, the NPU and the bus between them have one clock.
 Software brings the DRAM up with the sequence that LiteDRAM writes, hands inputs over through a port of its own, gives
@@ -35,6 +35,7 @@ from fluidb.dse.hardware.write import write_hardware
 from fluidb.dse.integers.file import INTEGER_FILE
 from fluidb.dse.integers.network import ProductLayer
 from fluidb.dse.integers.quantise import Quantised, quantise, write_quantised
+from fluidb.dse.npu.costs import layer_costs
 from fluidb.dse.npu.design import DesignTable
 from fluidb.dse.npu.fbcb import FbcbTable
 from fluidb.dse.npu.ports import port_of
@@ -91,12 +92,13 @@ Designed = tuple[DesignTable, FbcbTable]
 
 
 @cache
-def designed(board: str, name: str) -> Designed:
-    """The design of a network on a board, searched as if its port were always ready."""
-    platform, network = (
-        with_port(load_platform(board), 1.0, PORT_LATENCY_CYCLES),
-        build_network(quantised(name).file, name),
-    )
+def designed(board: str, name: str, added: bool = True) -> Designed:
+    """The design of a network on a board, searched as if its port were always ready and took any address."""
+    anywhere = load_platform(board).model_copy(update={"port_aligned": False})
+    platform, network = with_port(anywhere, 1.0, PORT_LATENCY_CYCLES), build_network(quantised(name).file, name)
+    if not added:
+        layers = [layer.model_copy(update={"residual": False}) for layer in network.layers]
+        network = network.model_copy(update={"layers": layers})
     options = SearchOptions(tile=TILE, b_max=B_MAX)
     return tabulate_design(network, platform, options, search(network, platform, options))
 
@@ -107,12 +109,13 @@ def with_port(board: Board, ready: float, latency: int) -> Board:
     return board.model_copy(update={"bandwidth_gb_s": gb_s, "port_latency_cycles": float(latency)})
 
 
-def table_of(board: str, name: str, ready: float, latency: int) -> list[list[int]]:
-    """Cycles of every product, by batch, as the latency table counts them with another port."""
-    design, fbcb = designed(board, name)
-    platform = with_port(design.platform, ready, latency)
-    timed = jobs_of(quantised(name).network, design.model_copy(update={"platform": platform}), fbcb)
-    return [[job.cycles for job in jobs] for jobs in timed.values()]
+def table_of(board: str, name: str, ready: float, latency: int, *, added: bool) -> dict[str, list[int]]:
+    """Cycles of every layer, by batch, as the latency table counts them with the board's bus; ``added``: by the NPU."""
+    design, fbcb = designed(board, name, added)
+    platform = with_port(load_platform(board), ready, latency)
+    cycles = layer_costs(design.model_copy(update={"platform": platform}), fbcb).time_s * platform.clock_hz
+    layers = (layer.operator for layer in design.network.layers)
+    return {layer: [round(one) for one in row] for layer, row in zip(layers, cycles.tolist(), strict=True)}
 
 
 @cache
@@ -179,15 +182,27 @@ def simulate(board: str, name: str, folder: Path) -> list[Ran]:
     return [Ran(*map(int, line.split()[1:])) for line in text.splitlines() if line.startswith("layer ")]
 
 
-Runs = dict[str, list[Ran]]
-"""What ran of each network."""
+class Named(NamedTuple):
+    """A layer that ran, of a network, and its kind."""
+
+    network: str
+    layer: str
+    kind: str
+    ran: Ran
 
 
-def longest(board: str, runs: Runs) -> dict[str, Ran]:
-    """The longest layer of each kind in ``blocks``."""
-    kinds = [kind_of("blocks", layer) for layer in layers_of(board, "blocks")]
-    ran = sorted(runs["blocks"], key=lambda one: one.cycles)
-    return {kind: next(one for one in reversed(ran) if kinds[one.layer] == kind) for kind in KINDS}
+def named(run: dict[str, Any]) -> list[Named]:
+    """The layers that ran on a board."""
+    return [
+        Named(name, layer, kind, Ran(*ran))
+        for name, runs in run["runs"].items()
+        for layer, kind, ran in zip(run["layers"][name], run["kinds"][name], runs, strict=True)
+    ]
+
+
+def longest(ran: list[Named], kind: str) -> Named:
+    """The longest layer of a kind in ``blocks``."""
+    return max((one for one in ran if (one.network, one.kind) == ("blocks", kind)), key=lambda one: one.ran.cycles)
 
 
 def waiting(board: str, ready: float, latency: int) -> int:
@@ -196,28 +211,30 @@ def waiting(board: str, ready: float, latency: int) -> int:
     return cycles_between(port_of(with_port(design.platform, ready, latency), design.tile), fbcb.b_max)
 
 
-def latency_of(board: str, measured: list[Ran], ready: float) -> int:
+def latency_of(board: str, measured: list[Named], ready: float) -> int:
     """Cycles to a beat, from the shortest time before layers that ran."""
-    return max(1, min(one.late for one in measured) - waiting(board, ready, 0))
+    return max(1, min(one.ran.late for one in measured) - waiting(board, ready, 0))
 
 
-def fitted(board: str, measured: list[Ran]) -> tuple[float, int]:
+def fitted(board: str, measured: list[Named], *, added: bool) -> tuple[float, int]:
     """The share of cycles with the least squares of relative differences over layers that ran, and the latency."""
 
     def error(ready: float) -> float:
-        table = table_of(board, "blocks", ready, latency_of(board, measured, ready))
-        return sum((table[one.layer][one.b - 1] / one.cycles - 1) ** 2 for one in measured)
+        table = table_of(board, "blocks", ready, latency_of(board, measured, ready), added=added)
+        return sum((table[one.layer][one.ran.b - 1] / one.ran.cycles - 1) ** 2 for one in measured)
 
     ready: float = min((share / 1000 for share in range(50, 1001)), key=error)
     return ready, latency_of(board, measured, ready)
 
 
-def fit(board: str, runs: Runs, kinds: tuple[str, ...]) -> dict[str, Any]:
+def fit(board: str, run: dict[str, Any], kinds: tuple[str, ...]) -> dict[str, Any]:
     """The port by layers of three kinds, and what it predicts of each layer."""
-    measured = [longest(board, runs)[kind] for kind in kinds]
-    ready, latency = fitted(board, measured)
-    tables = {name: table_of(board, name, ready, latency) for name in runs}
-    table = {name: [tables[name][one.layer][one.b - 1] for one in runs[name]] for name in runs}
+    every, added = named(run), run["added"]
+    ready, latency = fitted(board, [longest(every, kind) for kind in kinds], added=added)
+    tables = {name: table_of(board, name, ready, latency, added=added) for name in run["runs"]}
+    table = {
+        name: [tables[name][one.layer][one.ran.b - 1] for one in every if one.network == name] for name in run["runs"]
+    }
     return {"kinds": kinds, "ready": ready, "latency": latency, "table": table}
 
 
@@ -243,14 +260,16 @@ def measure(board: str) -> dict[str, Any]:
     platform, memory = designed(board, NETWORKS[0])[0].platform, MEMORIES[board]
     about = f"{memory['sdram_module']} ({memory['memtype']}), {platform.clock_mhz:g} MHz"
     layers = {name: layers_of(board, name) for name in NETWORKS}
-    return {
+    run = {
         "sources": digest(board),
         "about": f"{about}, beats of {platform.usual_port_words} words",
+        "added": True,
         "layers": {name: [layers[name][one.layer] for one in runs[name]] for name in NETWORKS},
         "kinds": {name: [kind_of(name, layers[name][one.layer]) for one in runs[name]] for name in NETWORKS},
         "runs": runs,
-        "calibrated": {kind: runs["blocks"].index(one) for kind, one in longest(board, runs).items()},
     }
+    every = named(run)
+    return run | {"calibrated": {kind: every.index(longest(every, kind)) for kind in KINDS}}
 
 
 class Row(NamedTuple):
@@ -339,10 +358,9 @@ def main() -> None:
     """Measure what is missing or older, and print the table."""
     results = read_results()
     for board in MEMORIES if not {"table", "layers"} & {*sys.argv} else ():
-        if results.get(board, {}).get("sources") != digest(board):
+        if "fit" not in sys.argv and results.get(board, {}).get("sources") != digest(board):
             results[board] = measure(board)
-        runs = {name: [Ran(*one) for one in of] for name, of in results[board]["runs"].items()}
-        results[board]["fits"] = [fit(board, runs, kinds) for kinds in combinations(KINDS, 3)]
+        results[board]["fits"] = [fit(board, results[board], kinds) for kinds in combinations(KINDS, 3)]
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     print(layers_text(results) if "layers" in sys.argv else table_text(results))
     if older := [board for board, run in results.items() if run["sources"] != digest(board)]:

@@ -65,9 +65,9 @@ class Machine(NamedTuple):
 def machines() -> list[Machine]:
     """Every machine."""
     folder = HERE / "machines"
-    found = [(load_platform(name, kind=Engine), MEASUREMENTS) for name in DPUS]
-    found += [(load_platform(folder / f"{name}.toml", kind=Engine), folder / file) for name, file in MACHINES]
-    return [Machine(engine, read_measurements(file, engine)) for engine, file in found]
+    engines = [(load_platform(name, kind=Engine), MEASUREMENTS) for name in DPUS]
+    engines += [(load_platform(folder / f"{name}.toml", kind=Engine), folder / file) for name, file in MACHINES]
+    return [Machine(engine, read_measurements(file, engine)) for engine, file in engines]
 
 
 def measure(machine: Machine, splits: int) -> dict[str, Any]:
@@ -77,12 +77,12 @@ def measure(machine: Machine, splits: int) -> dict[str, Any]:
     within = judged = 0
     for _ in range(splits if len(names) > FEWEST else 0):
         seen = set(draw.permutation(names)[: draw.integers(FEWEST, len(names))].tolist())
-        found = calibrate(machine.engine, [row for row in machine.rows if row.network in seen])
-        if found.error is None:
+        calibration = calibrate(machine.engine, [row for row in machine.rows if row.network in seen])
+        if calibration.error is None:
             continue
         away = [row for row in machine.rows if row.network not in seen]
-        logs = log_ratios(calibrate(found.engine, away, keep=CONSTANTS).rows).values()
-        within += sum(math.log(found.error.low) <= log <= math.log(found.error.high) for log in logs)
+        logs = log_ratios(calibrate(calibration.engine, away, keep=CONSTANTS).rows).values()
+        within += sum(math.log(calibration.error.low) <= log <= math.log(calibration.error.high) for log in logs)
         judged += len(logs)
     return {
         "machine": machine.name, "networks": len(names), "rows": len(machine.rows),
@@ -93,32 +93,34 @@ def measure(machine: Machine, splits: int) -> dict[str, Any]:
 
 def check_more() -> list[dict[str, Any]]:
     """Errors of the DPUs that ship on rows that nothing of them was fitted to or judged by."""
-    file, found = HERE / "machines" / "dpu-more.csv", []
+    file, errors = HERE / "machines" / "dpu-more.csv", []
     for name in MORE:
         engine = load_platform(name, kind=Engine)
         low, high = engine.measured_low or 0.0, engine.measured_high or 0.0
         for row in calibrate(engine, read_measurements(file, engine), keep=CONSTANTS).rows:
             inside = low <= row.measured_s / row.predicted_s <= high
             network = row.network.removesuffix(".toml")
-            found.append({"machine": name, "network": network, "error": round(row.error, 4), "inside": inside})
-    return found
+            errors.append({"machine": name, "network": network, "error": round(row.error, 4), "inside": inside})
+    return errors
 
 
 def tables(run: dict[str, Any]) -> str:
     """What the page shows of a run."""
     header = ["machine", "networks", "rows", "without constants", "constants kept", "", "further networks inside"]
     rows = []
-    for item in run["machines"]:
-        ratio = item["kept"] / item["none"]
+    for machine in run["machines"]:
+        ratio = machine["kept"] / machine["none"]
         said = f"the form fits: {ratio:.2f} of it" if ratio <= FITS else f"the form does not fit: {ratio:.2f} of it"
-        inside = f"{item['within'] / item['judged']:.0%} of {item['judged']}" if item["judged"] else "too few"
-        errors = f"{item['none']:.1%}", f"{item['kept']:.1%} ({', '.join(item['constants']) or 'none'})"
-        rows.append([item["machine"], f"{item['networks']}", f"{item['rows']}", *errors, said, inside])
-    within, judged = (sum(item[key] for item in run["machines"]) for key in ("within", "judged"))
+        inside = (
+            f"{machine['within'] / machine['judged']:.0%} of {machine['judged']}" if machine["judged"] else "too few"
+        )
+        errors = f"{machine['none']:.1%}", f"{machine['kept']:.1%} ({', '.join(machine['constants']) or 'none'})"
+        rows.append([machine["machine"], f"{machine['networks']}", f"{machine['rows']}", *errors, said, inside])
+    within, judged = (sum(machine[key] for machine in run["machines"]) for key in ("within", "judged"))
     more: dict[str, dict[str, list[str]]] = {}
-    for item in run["more"]:
-        cell = f"{item['error']:+.1%}{'' if item['inside'] else ', outside'}"
-        more.setdefault(item["network"], {}).setdefault(item["machine"], []).append(cell)
+    for row in run["more"]:
+        cell = f"{row['error']:+.1%}{'' if row['inside'] else ', outside'}"
+        more.setdefault(row["network"], {}).setdefault(row["machine"], []).append(cell)
     others = [[network, *(" and ".join(of[name]) for name in MORE)] for network, of in more.items()]
     return (
         f"Measured with {run['splits']} splits of each machine by\n`{run['command']}`, {run['version']}.\n"
@@ -142,13 +144,13 @@ def main() -> None:
     parser.add_argument("--render", action="store_true", help="measure nothing; write the page from engines.json")
     options = parser.parse_args()
     if not options.render:
-        found = []
+        measured = []
         for machine in machines():
-            found.append(measure(machine, options.splits))
-            print(found[-1], file=sys.stderr)
+            measured.append(measure(machine, options.splits))
+            print(measured[-1], file=sys.stderr)
         run = {
             "schema": SCHEMA, "command": f"python benchmarks/engines.py --splits {options.splits}",
-            "version": f"fluidb {__version__}", "splits": options.splits, "machines": found, "more": check_more(),
+            "version": f"fluidb {__version__}", "splits": options.splits, "machines": measured, "more": check_more(),
         }  # fmt: skip
         RESULTS.write_text(json.dumps(run, indent=1) + "\n")
     write_part(PAGE, "engines", tables(json.loads(RESULTS.read_text())))

@@ -116,11 +116,11 @@ class Flood:
 
 def on_page(address: str) -> Counter[str]:
     """Samples by outcome, as the page of metrics has them."""
-    found: Counter[str] = Counter()
+    samples: Counter[str] = Counter()
     page = page_of(address, "/metrics")
     for outcome, value in re.findall(r'^fluidb_samples_total\{.*outcome="(\w+)".*\} (\S+)$', page, re.MULTILINE):
-        found[outcome] += int(float(value))
-    return found
+        samples[outcome] += int(float(value))
+    return samples
 
 
 def in_record(folder: Path) -> tuple[Counter[str], int]:

@@ -134,7 +134,7 @@ def measure(point: LoadPoint, seeds: int, lengths: Sequence[int]) -> dict[str, A
             joined = (OneRun(latency_s[of].ravel(), fresh[of].ravel()) for of in groups(seeds))
             found["joined"] = [intervals_of(run, slo_s) for run in joined]
         figures = [figures_of(run, slo_s) for run in latency_s]
-        values = {name: np.array([item[name] for item in figures]) for name in NAMES}
+        values = {name: np.array([figure[name] for figure in figures]) for name in NAMES}
         means = {
             name: judged([mean_interval(column[of]) for of in groups(seeds)], float(column.mean()))
             for name, column in values.items()
@@ -144,13 +144,13 @@ def measure(point: LoadPoint, seeds: int, lengths: Sequence[int]) -> dict[str, A
             {"requests": length, "independent_requests": worth, "intervals": found, "means": means, "paired": paired}
         )
     truth = figures_of(latency_s.ravel(), slo_s)
-    less = {name: float(np.mean([item[FIGURES[name].key].mean for item in paired])) for name in PAIRED}
+    less = {name: float(np.mean([change[FIGURES[name].key].mean for change in paired])) for name in PAIRED}
     for row in rows:
         row["paired"] = {
-            name: judged([span(item[FIGURES[name].key]) for item in row["paired"]], less[name]) for name in PAIRED
+            name: judged([span(change[FIGURES[name].key]) for change in row["paired"]], less[name]) for name in PAIRED
         }
         for kind, intervals in row.pop("intervals").items():
-            row[kind] = {name: judged([item[name] for item in intervals], truth[name]) for name in NAMES}
+            row[kind] = {name: judged([interval[name] for interval in intervals], truth[name]) for name in NAMES}
     return {
         "network": point.network, "load": point.load, "rate_per_s": point.rate_per_s, "truth": truth,
         "true_differences": less,

@@ -41,7 +41,7 @@ def measure(rounds: int, dsps: int = 900) -> BenchmarkTable:
     few = problem._replace(tiles=np.ascontiguousarray(problem.tiles[:, :: -(-problem.designs // SLICE)]))
     evaluator = Evaluator(network, board, options)
 
-    found = search(network, board, options)  # compiles what is not compiled yet
+    result = search(network, board, options)  # compiles what is not compiled yet
     ours = evaluator.cost(problem.tiles, traffic=False).cycles
     np.testing.assert_array_equal(ours, in_numpy(problem))
     np.testing.assert_allclose(evaluator.cost(few.tiles, traffic=False).cycles, in_python(few), rtol=1e-12)
@@ -58,7 +58,7 @@ def measure(rounds: int, dsps: int = 900) -> BenchmarkTable:
             row("C, 1 thread", lambda: in_c(1), None),
             row("C, 2 threads", lambda: in_c(2), None),
         ]
-    one, two = (item.name for item in c_rows) if c_rows else (None, None)
+    one, two = (row.name for row in c_rows) if c_rows else (None, None)
     rows = take_turns(
         [
             *c_rows,
@@ -70,7 +70,7 @@ def measure(rounds: int, dsps: int = 900) -> BenchmarkTable:
         ],
         rounds,
     )
-    rows = [_scaled(item, problem) for item in rows]
+    rows = [_scaled(row, problem) for row in rows]
     return BenchmarkTable(
         "search",
         "Search kernel",
@@ -81,7 +81,7 @@ def measure(rounds: int, dsps: int = 900) -> BenchmarkTable:
         f"on {few.designs} designs and is scaled. The whole search ranks designs too.",
         rows,
         "evaluations",
-        [_effective(rows, problem, found), *([] if c_rows else ["No gcc: no C reference."])],
+        [_effective(rows, problem, result), *([] if c_rows else ["No gcc: no C reference."])],
     )
 
 
@@ -146,10 +146,10 @@ def _scaled(row: BenchmarkRow, problem: SearchProblem) -> BenchmarkRow:
     return replace(row, seconds=[factor * seconds for seconds in row.seconds], work=problem.evaluations)
 
 
-def _effective(rows: list[BenchmarkRow], problem: SearchProblem, found: SearchResult) -> str:
+def _effective(rows: list[BenchmarkRow], problem: SearchProblem, result: SearchResult) -> str:
     row = next(row for row in rows if row.name == "fluidb, 2 threads")
     return (
         f"Counting only what is left without equal layers and needless B_R, fluidb makes "
         f"{quantity(problem.evaluated / row.median_s, '')} evaluations/s on 2 threads. The whole search evaluates "
-        f"{found.designs_evaluated:,} designs; a bound rules the other {found.designs_ruled_out:,} out."
+        f"{result.designs_evaluated:,} designs; a bound rules the other {result.designs_ruled_out:,} out."
     )

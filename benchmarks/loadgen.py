@@ -167,10 +167,10 @@ def main() -> None:
     given = parser.parse_args()
     network, latency, rows = RealNetwork(given.model), read_latency(given.folder), []
     for scenario in given.scenario or SCENARIOS:
-        found = drive(
+        driven = drive(
             network, latency, given.policy, scenario, count=given.count, rate_per_s=given.rate, slo_s=given.slo
         )
-        for name, seconds in (("LoadGen", found.latency_s), ("fluidb", found.ours.served.replay.latency_s)):
+        for name, seconds in (("LoadGen", driven.latency_s), ("fluidb", driven.ours.served.replay.latency_s)):
             figures = (seconds.mean(), *np.percentile(seconds, [50, 99], method="inverted_cdf"))
             rows.append([scenario, name, str(len(seconds)), *(f"{1e3 * value:.3f}" for value in figures)])
     heads = ["scenario", "measured by", "requests", "mean (ms)", "p50 (ms)", "p99 (ms)"]

@@ -26,13 +26,13 @@ def least_s(gemm: Gemm, per_sample: bool, batch: int, repetitions: int) -> float
     left = rng.random((rows, gemm.P), dtype=np.float32)
     right = rng.random((gemm.P, gemm.C), dtype=np.float32)
     out = np.empty((rows, gemm.C), dtype=np.float32)
-    found = []
+    times_s = []
     for _ in range(repetitions):
         begin_s = time.process_time()
         for _ in range(count):
             np.matmul(left, right, out=out)
-        found.append(time.process_time() - begin_s)
-    return min(found)
+        times_s.append(time.process_time() - begin_s)
+    return min(times_s)
 
 
 def main() -> None:

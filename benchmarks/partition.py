@@ -42,8 +42,8 @@ def searched(network: RowNetwork, cluster: Cluster, count: int, rule: FusionRule
     """Run one search, with nothing kept from earlier ones."""
     search = Partitioner(network, cluster, PartitionOptions(rule=rule))
     names = search.first_devices(count)
-    found = search.best_subset(names) if subsets else search.partition(names)
-    assert found.average_s > 0
+    best = search.best_subset(names) if subsets else search.partition(names)
+    assert best.average_s > 0
 
 
 def measure(

@@ -46,11 +46,11 @@ def board_of(dsps: int) -> Board:
 def random_network(layers: int) -> Network:
     """A network whose layers all differ and have usual sizes."""
     draw = np.random.default_rng(layers)
-    found: dict[Gemm, None] = {}
-    while len(found) < layers:
+    products: dict[Gemm, None] = {}
+    while len(products) < layers:
         R, P, C = (int(2 ** draw.uniform(low, high)) for low, high in ((0, 14), (5, 13), (3, 12)))
-        found[Gemm(R, P, C)] = None
-    rows = [Layer(name=f"layer{i}", stage=1, gemm=gemm, shape=Shape(1, 1, 1)) for i, gemm in enumerate(found)]
+        products[Gemm(R, P, C)] = None
+    rows = [Layer(name=f"layer{i}", stage=1, gemm=gemm, shape=Shape(1, 1, 1)) for i, gemm in enumerate(products)]
     return Network(name="random", title="Random layers", exits=[Exit(name=rows[-1].name, rate=1.0)], layers=rows)
 
 
@@ -60,7 +60,7 @@ def search_point(network: Network, board: Board, b_max: int) -> dict[str, float 
     problem, evaluator = SearchProblem.of(network, board, options), Evaluator(network, board, options)
     evaluator.cost(problem.tiles[:, :1], traffic=False)  # loads the kernel
     search(load_network("resnet50"), board_of(220), SearchOptions(overlap=Overlap.PAPER))
-    found: dict[str, float | None] = {
+    times: dict[str, float | None] = {
         "every design": seconds(lambda: evaluator.rate(problem.tiles, [Objective.GOP_S], threads=THREADS)),
         "search": seconds(lambda: search(network, board, options, threads=THREADS)),
         "peak_mb": peak_mb(),
@@ -70,8 +70,8 @@ def search_point(network: Network, board: Board, b_max: int) -> dict[str, float 
     if c_available():
         prepare_c(problem._replace(tiles=problem.tiles[:, :1]))(THREADS)  # starts the threads
         in_c = prepare_c(problem)
-        found["C"] = seconds(lambda: in_c(THREADS))
-    return found
+        times["C"] = seconds(lambda: in_c(THREADS))
+    return times
 
 
 def requests_point(count: int) -> dict[str, float | None]:

@@ -70,10 +70,10 @@ def main() -> int:
     failed = 0
     for name, limit in LIMITS.items():
         row = table.row(name)
-        found = statistics.median(table.ratios(row))
-        fails = found > MARGIN * limit
+        median = statistics.median(table.ratios(row))
+        fails = median > MARGIN * limit
         failed += fails
-        print(f"{name:<33}  {found:6.3f} x {row.against:<26}  limit {limit:.3f}  {'FAILS' if fails else ''}".rstrip())
+        print(f"{name:<33}  {median:6.3f} x {row.against:<26}  limit {limit:.3f}  {'FAILS' if fails else ''}".rstrip())
     if failed:
         print(f"{failed} of {len(LIMITS)} beyond {MARGIN} times their limits", file=sys.stderr)
     return int(failed > 0)

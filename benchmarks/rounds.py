@@ -87,20 +87,20 @@ class BenchmarkTable:
 
 def take_turns(entrants: Sequence[Entrant], rounds: int) -> list[BenchmarkRow]:
     """Measure each entrant once in each round; every second round goes in reverse order."""
-    samples: dict[str, list[Sample]] = {item.name: [] for item in entrants}
+    samples: dict[str, list[Sample]] = {entrant.name: [] for entrant in entrants}
     for turn in range(rounds):
         for item in entrants if turn % 2 == 0 else reversed(entrants):
             samples[item.name].append(item.run())
     return [
         BenchmarkRow(
-            item.name,
-            [sample.seconds for sample in samples[item.name]],
-            item.against,
-            item.work,
-            item.ours,
-            [sample.peak_mb for sample in samples[item.name] if sample.peak_mb is not None],
+            entrant.name,
+            [sample.seconds for sample in samples[entrant.name]],
+            entrant.against,
+            entrant.work,
+            entrant.ours,
+            [sample.peak_mb for sample in samples[entrant.name] if sample.peak_mb is not None],
         )
-        for item in entrants
+        for entrant in entrants
     ]
 
 

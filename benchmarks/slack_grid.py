@@ -118,10 +118,10 @@ def arrivals(ground: str, rate_per_s: float, recorded: Trace | None) -> list[tup
 
 def figures(table: LatencyTable, trace: Trace, slo_s: float, seed: int, policy: str) -> list[float]:
     """Violation rate, and average, p99 and longest latency of a run."""
-    traffic = prepare(trace, [item.rate for item in table.exits], slo_s=slo_s, seed=seed)
-    found = simulate(table, traffic, find_policy(policy))
-    latency_s = found.latency_s
-    return [found.violated.mean(), latency_s.mean(), np.percentile(latency_s, 99), latency_s.max()]
+    traffic = prepare(trace, [exit_.rate for exit_ in table.exits], slo_s=slo_s, seed=seed)
+    replay = simulate(table, traffic, find_policy(policy))
+    latency_s = replay.latency_s
+    return [replay.violated.mean(), latency_s.mean(), np.percentile(latency_s, 99), latency_s.max()]
 
 
 def measure(ground: str, recorded: Trace | None) -> Iterator[GridPoint]:

@@ -53,18 +53,18 @@ def measured() -> list[Path]:
 
 def digest(paths: Iterable[Path]) -> str:
     """SHA-256 of files by their names and contents, of Python its statements."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for path in paths:
         text = path.read_text()
         content = repr(_statements(ast.parse(text))) if path.suffix == ".py" else text
-        found.update(f"{path.name}\0{content}\0".encode())
-    return found.hexdigest()
+        hashed.update(f"{path.name}\0{content}\0".encode())
+    return hashed.hexdigest()
 
 
 def _statements(node: Any) -> Any:
     """A syntax tree as nested lists, alike in every version of Python, without the strings that nothing uses."""
     if isinstance(node, list):
-        return [_statements(item) for item in node if not _is_text(item)]
+        return [_statements(part) for part in node if not _is_text(part)]
     if not isinstance(node, ast.AST):
         return node
     fields = ((name, value) for name, value in ast.iter_fields(node) if value not in (None, []))
@@ -79,8 +79,8 @@ def main() -> int:
     """Return 1, and say what to do, if the tables are of other sources."""
     if json.loads(RESULTS.read_text()).get("sources_sha256") == digest(measured()):
         return 0
-    found = "expected times of these sources, found those of others"
-    print(f"benchmarks/{RESULTS.name}: {found}; run `make bench` (ten minutes, on an idle machine)", file=sys.stderr)
+    said = "expected times of these sources, found those of others"
+    print(f"benchmarks/{RESULTS.name}: {said}; run `make bench` (ten minutes, on an idle machine)", file=sys.stderr)
     return 1
 
 

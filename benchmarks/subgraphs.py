@@ -17,11 +17,11 @@ NUMPY, TABLE, SEARCH = "table, NumPy", "table, fluidb", "search of buffer and ar
 def with_numpy(work: SubNetArrays, chip: Accelerator, subgraphs: np.ndarray) -> np.ndarray:
     """Times by SubNet and SubGraph, a SubGraph at a time."""
     moved, compute = work.weights + map_bytes(work, chip, Maps.SPILLED), compute_s(work, chip)[0]
-    found = np.empty((len(work.extents), len(subgraphs)))
+    time_s = np.empty((len(work.extents), len(subgraphs)))
     for m, box in enumerate(subgraphs):
         K, C, R = np.moveaxis(np.minimum(work.boxes, box), 1, 0)
-        found[:, m] = np.maximum(compute, (moved - K * C * R**2) / chip.bytes_per_s).sum(axis=1)
-    return found
+        time_s[:, m] = np.maximum(compute, (moved - K * C * R**2) / chip.bytes_per_s).sum(axis=1)
+    return time_s
 
 
 def measure(rounds: int, columns: int = 500, step_kib: float = 36.0) -> BenchmarkTable:

@@ -250,21 +250,21 @@ def sources(part: str, size: Size) -> tuple[dict[str, str], list[Path]]:
         made = {"fbe_pkg.sv": control_block(size)}
         if part == "fbe":
             return made, [RTL / "fbcb.sv", RTL / "fbe.sv"]
-        found = [RTL / "fbe.sv", RTL / "npu.sv", SOURCE / "engine.sv"]
+        files = [RTL / "fbe.sv", RTL / "npu.sv", SOURCE / "engine.sv"]
     else:
         made = {"parts.sv": STUBS if part == "control" else WRAPPERS}
-        found = [path for path in sorted(SOURCE.glob("*.sv")) if part != "control" or path.stem not in APART]
+        files = [path for path in sorted(SOURCE.glob("*.sv")) if part != "control" or path.stem not in APART]
     package = filled("engine_pkg.sv", **size._asdict(), V=1)
-    return {"engine_pkg.sv": package} | made, found
+    return {"engine_pkg.sv": package} | made, files
 
 
 def synthesise(part: str, size: Size) -> Row:
     """Count what Yosys places of a part for a Series 7 device."""
-    made, found = sources(part, size)
+    made, files = sources(part, size)
     with TemporaryDirectory() as folder:
         for name, text in made.items():
             Path(folder, name).write_text(text)
-        names = " ".join([*made, *map(str, found)])
+        names = " ".join([*made, *map(str, files)])
         script = (
             f"read_verilog -sv {names}; {'blackbox engine fbe; ' if part == 'top' else ''}"
             f"synth_xilinx -family xc7 -noiopad -flatten -top {TOPS[part]}; tee -q -o cells stat -tech xilinx"
@@ -315,15 +315,15 @@ def write_table(rows: list[Row]) -> None:
 
 def main() -> None:
     """Synthesise every part, or those named, and write the rows that the table does not have yet."""
-    found = {(row.part, row.size): row for row in read_table()} if TABLE.exists() else {}
+    known = {(row.part, row.size): row for row in read_table()} if TABLE.exists() else {}
     for part in sys.argv[1:] or list(SIZES):
         for size in SIZES[part] + CHECKS.get(part, []):
-            if (part, size) in found:
+            if (part, size) in known:
                 continue
-            found[part, size] = synthesise(part, size)
-            print(*found[part, size], flush=True)
+            known[part, size] = synthesise(part, size)
+            print(*known[part, size], flush=True)
             sizes = [(name, of) for name in SIZES for of in SIZES[name] + CHECKS.get(name, [])]
-            write_table([found[key] for key in sizes if key in found])
+            write_table([known[key] for key in sizes if key in known])
 
 
 if __name__ == "__main__":

@@ -75,10 +75,10 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[BenchmarkTable]]:
         raise ValueError(f"{path}: expected a run, {SCHEMA}; make one with `make bench OUT=run.json`") from None
 
 
-def machine_text(found: dict[str, Any]) -> str:
+def machine_text(machine: dict[str, Any]) -> str:
     """The machine and its tools, in a line."""
-    tools = ", ".join(f"{name} {found[name]}" for name in ("python", "numba", "numpy", "gcc") if found[name])
-    return f"Written by `make bench` on {found['cores']} cores of {found['cpu']}, {found['system']}; {tools}.\n"
+    tools = ", ".join(f"{name} {machine[name]}" for name in ("python", "numba", "numpy", "gcc") if machine[name])
+    return f"Written by `make bench` on {machine['cores']} cores of {machine['cpu']}, {machine['system']}; {tools}.\n"
 
 
 def quantity(value: float, unit: str) -> str:
@@ -86,7 +86,7 @@ def quantity(value: float, unit: str) -> str:
     prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")]
     if unit == "s":
         prefixes = prefixes[3:]
-    scale, prefix = next((item for item in prefixes if value >= 0.9995 * item[0]), prefixes[-1])
+    scale, prefix = next((pair for pair in prefixes if value >= 0.9995 * pair[0]), prefixes[-1])
     return f"{np.format_float_positional(value / scale, 3, fractional=False, trim='-')} {prefix}{unit}".rstrip()
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from fluidb.dse import OBJECTIVES, SearchOptions
 from fluidb.dse.npu.evaluation import Evaluator
-from fluidb.dse.npu.layouts import LayerKind, LayoutPlan, arrange
+from fluidb.dse.npu.layouts import LayerKind, Layouts, arrange
 from fluidb.dse.npu.search import TOP, RankedDesign, rank
 from fluidb.dse.npu.space import designs
 from fluidb.dse.npu.tiles import Tiles, tiles_of
@@ -63,14 +63,14 @@ class SearchProblem(NamedTuple):
     @property
     def evaluated(self) -> int:
         """Evaluations without repeated layers, and with only the smallest B_R of each B_P."""
-        work, plan = self.inputs
-        return self.shapes * int(np.diff(plan.starts)[work.kinds].sum())
+        work, layouts = self.inputs
+        return self.shapes * int(np.diff(layouts.starts)[work.kinds].sum())
 
     @property
-    def inputs(self) -> tuple[LayerArrays, LayoutPlan]:
+    def inputs(self) -> tuple[LayerArrays, Layouts]:
         """Inputs of the kernel: distinct layers, and their layouts."""
         work, _ = distinct(self.network, pooled=False, memory_layers=self.options.memory_layers)
-        return work, self.options.plan(self.platform)
+        return work, self.options.layouts(self.platform)
 
     @property
     def memory_words(self) -> float:
@@ -97,18 +97,18 @@ def c_available() -> bool:
 
 def prepare_c(problem: SearchProblem) -> Callable[[int], NDArray[np.float64]]:
     """Bind ``search.c`` to its inputs; the result maps a number of threads to cycles, (D, B_max)."""
-    work, plan = problem.inputs
+    work, layouts = problem.inputs
     times = np.ascontiguousarray(work.repeats.sum(axis=1))
     sizes = np.ascontiguousarray(problem.tiles[:3].T)
-    inputs = [sizes, work.gemms, work.kinds, times, plan.layouts, plan.starts]
+    inputs = [sizes, work.gemms, work.kinds, times, layouts.table, layouts.starts]
     assert all(array.flags.c_contiguous and array.dtype in (np.int64, np.float64) for array in inputs)
-    space, gemms, kinds, counts, layouts, starts = (ctypes.c_void_p(array.ctypes.data) for array in inputs)
+    space, gemms, kinds, counts, rows, starts = (ctypes.c_void_p(array.ctypes.data) for array in inputs)
 
     def run(threads: int) -> NDArray[np.float64]:
         cycles = np.empty((len(inputs[0]), problem.options.b_max))
         failed = _library().search(
-            space, ctypes.c_int64(len(inputs[0])), gemms, kinds, counts, ctypes.c_int64(len(times)), layouts, starts,
-            plan.codes, ctypes.c_double(problem.memory_words),
+            space, ctypes.c_int64(len(inputs[0])), gemms, kinds, counts, ctypes.c_int64(len(times)), rows, starts,
+            layouts.codes, ctypes.c_double(problem.memory_words),
             ctypes.c_double(problem.platform.words_per_cycle), problem.options.b_max, threads,
             ctypes.c_void_p(cycles.ctypes.data),
         )  # fmt: skip
@@ -129,7 +129,7 @@ def without_bound(network: Network, platform: Board, options: SearchOptions) -> 
 
 def in_numpy(problem: SearchProblem) -> NDArray[np.float64]:
     """Cycles, (D, B_max), with NumPy, all designs at once and equal layers once."""
-    work, plan = problem.inputs
+    work, layouts = problem.inputs
     b_max, bandwidth = problem.options.b_max, problem.platform.words_per_cycle
     T_R, T_P, T_C = problem.tiles[:3].astype(np.float64)
     half = [np.floor(size / 2) for size in (T_R, T_P, T_C)]
@@ -138,12 +138,12 @@ def in_numpy(problem: SearchProblem) -> NDArray[np.float64]:
     cycles = np.repeat(n * problem.memory_words / bandwidth, problem.designs, axis=1)
     for (R, P, C, groups), kind, times in zip(work.gemms, work.kinds, work.repeats.sum(axis=1), strict=True):
         best = np.full_like(cycles, np.inf)
-        for rows, inner, columns in tiles[: plan.codes]:
+        for rows, inner, columns in tiles[: layouts.codes]:
             with np.errstate(divide="ignore"):  # an NPU that is too small for k has an infinite time
                 passes_of = R * np.ceil(P / inner) * np.ceil(n * C / columns)
                 weights = P * C * np.ceil(n * R / rows)
                 each = R * P * np.ceil(C / columns) + R * C
-            for b, B_R, B_P, passes in plan.layouts[plan.starts[kind] : plan.starts[kind + 1]].tolist():
+            for b, B_R, B_P, passes in layouts.table[layouts.starts[kind] : layouts.starts[kind + 1]].tolist():
                 waits = ((b // passes) * each + weights[B_R - 1]) / bandwidth
                 np.minimum(best[b - 1], passes * np.maximum(B_R * passes_of[B_P - 1], waits), out=best[b - 1])
         cycles += times * groups * best
@@ -161,7 +161,7 @@ def in_python(problem: SearchProblem) -> NDArray[np.float64]:
             total = b * problem.memory_words / bandwidth
             for (R, P, C, groups), kind in layers:
                 best = math.inf
-                for rows, inner, columns in shapes[: options.plan(problem.platform).codes]:
+                for rows, inner, columns in shapes[: options.layouts(problem.platform).codes]:
                     if not (rows and inner and columns):
                         continue
                     for B_R in range(1, b + 1):

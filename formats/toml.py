@@ -156,7 +156,7 @@ _MESSAGES = {
 
 
 def _fault(error: Any, data: object, known: set[str]) -> str:
-    where, found = _where(error["loc"], data), shown(error["input"])
+    where, given = _where(error["loc"], data), shown(error["input"])
     context = {key: str(value).replace("'", "") for key, value in error.get("ctx", {}).items()}
     if error["type"] == "extra_forbidden":
         key = str(error["loc"][-1])
@@ -167,11 +167,11 @@ def _fault(error: Any, data: object, known: set[str]) -> str:
         tags, key = context["expected_tags"], context["discriminator"]
         return f"{where}.{key}: expected one of {tags}, found {shown(error['ctx']['tag'])}"
     if error["type"] in _MESSAGES:
-        return f"{where or 'file'}: {_MESSAGES[error['type']].format(found=found, **context)}"
+        return f"{where or 'file'}: {_MESSAGES[error['type']].format(found=given, **context)}"
     message = in_our_words(error["msg"])
     if error["type"] == "value_error":
         return f"{where}: {message}" if where else message
-    return f"{where or 'file'}: {message}, found {found}"
+    return f"{where or 'file'}: {message}, found {given}"
 
 
 def _known_keys(model: type[pydantic.BaseModel]) -> set[str]:

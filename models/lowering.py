@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
-from .network import MAX_WORK, Gemm, Layer, Shape
+from .network import MAX_WORK, Gemm, Kernel, Layer, Shape
 from .schema import (
     Conv,
     ConvTranspose,
@@ -41,6 +41,15 @@ def _sides(pad: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
     return pad[0::2], pad[1::2]
 
 
+class InputOrder(NamedTuple):
+    """How a product reads its inputs, as :class:`Layer` says it."""
+
+    line: int = 0
+    stride: int = 1
+    step: int = 0
+    window: Kernel = Kernel(1, 1)
+
+
 Lowered = tuple[Shape, Gemm | None, int]
 """The output of an operator, its product, and the words that it moves if it has no product."""
 
@@ -59,13 +68,15 @@ def _conv(op: Conv, source: Shape) -> Lowered:
     return shape, Gemm(shape.positions, window, op.out // op.groups, op.groups), 0
 
 
-def _line(op: Conv | Pool, source: Shape, shape: Shape) -> tuple[int, int]:
-    """Line and stride of the :class:`Layer` of a window."""
+def _line(op: Conv | Pool, source: Shape, shape: Shape) -> InputOrder:
+    """How the :class:`Layer` of a window reads its inputs."""
+    step, window = source.width, Kernel(op.kernel[0], op.kernel[1])
     if shape.positions == 1:  # a window over the whole map is read as a fully connected layer reads it
-        return (0, 1) if tuple(op.kernel) == source[:2] and not any(op.pad) else (1, 1)
+        whole = tuple(op.kernel) == source[:2] and not any(op.pad)
+        return InputOrder() if whole else InputOrder(1, 1, step, window)
     if tuple(op.stride) == (1, 1) and shape.width == source.width:  # a window moves by a row, over the map's edge too
-        return 0, 1
-    return shape.width, op.stride[1]
+        return InputOrder() if window == (1, 1) else InputOrder(0, 1, step, window)
+    return InputOrder(shape.width, op.stride[1], step, window)
 
 
 def _conv_transpose(op: ConvTranspose, source: Shape) -> Lowered:
@@ -146,12 +157,12 @@ def _pool(op: Pool | GlobalPool, source: Shape) -> Lowered:
     return shape, None, source.words + shape.words
 
 
-def _pool_product(op: Pool | GlobalPool, source: Shape, shape: Shape) -> tuple[Gemm, int, int]:
-    """The product as which an NPU pools, and its line and stride."""
+def _pool_product(op: Pool | GlobalPool, source: Shape, shape: Shape) -> tuple[Gemm, InputOrder]:
+    """The product as which an NPU pools, and how it reads its inputs."""
     if isinstance(op, GlobalPool) or (tuple(op.kernel) == source[:2] and shape.positions == 1 and not any(op.pad[:2])):
         # each channel is a row, whose inputs follow one another
-        return Gemm(source.channels, source.positions, 1), 1, 0
-    return Gemm(shape.positions, op.kernel[0] * op.kernel[1], 1, source.channels), *_line(op, source, shape)
+        return Gemm(source.channels, source.positions, 1), InputOrder(1, 0)
+    return Gemm(shape.positions, op.kernel[0] * op.kernel[1], 1, source.channels), _line(op, source, shape)
 
 
 def _flatten(_: Flatten, source: Shape) -> Lowered:
@@ -194,11 +205,11 @@ def lower(op: Op, sources: Sequence[Shape], stage: int, *, in_head: bool = False
     if len(sources) != 1 and not isinstance(op, Join | MatMul | MemoryPass | Product | Recurrent):
         raise ValueError(f"{op.op} takes one input, found {len(sources)}")
     shape, gemm, words = _LOWER[type(op)](op, *sources)
-    pool, line, stride = None, 0, 1
+    pool, read = None, InputOrder()
     if isinstance(op, Pool | GlobalPool):
-        pool, line, stride = _pool_product(op, sources[0], shape)
+        pool, read = _pool_product(op, sources[0], shape)
     elif isinstance(op, Conv):
-        line, stride = _line(op, sources[0], shape)
+        read = _line(op, sources[0], shape)
     if max(shape.words, words, *(product.macs for product in (gemm, pool) if product)) > MAX_WORK:
         raise ValueError(f"expected at most {MAX_WORK:.2g} MACs or words, found more; check kernel, out and input")
     if op.shape is not None and shape != tuple(op.shape):
@@ -212,8 +223,7 @@ def lower(op: Op, sources: Sequence[Shape], stage: int, *, in_head: bool = False
         gemm=gemm,
         pool=pool,
         per_sample=isinstance(op, MatMul) or (isinstance(op, Product) and op.per_sample),
-        line=line,
-        stride=stride,
+        **read._asdict(),
         memory_words=words,
         shape=shape,
     )

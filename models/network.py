@@ -63,6 +63,13 @@ class Gemm(NamedTuple):
         return self.R * self.P * self.C * self.groups
 
 
+class Kernel(NamedTuple):
+    """The window of a convolution or a pool."""
+
+    rows: Count
+    columns: Count
+
+
 class Layer(Strict):
     """A layer that takes time on the NPU.
 
@@ -87,6 +94,11 @@ class Layer(Strict):
         Rows of a line of the map that a convolution reads, whose inputs lie ``stride`` words
         from one another; the line is 0 if the inputs of all rows follow one another in memory,
         as where the output is as wide as the input, and the stride if the inputs of each row do.
+    step : int
+        Words from a line of the map to the next; 0 where each inner index has an input for each row and no other,
+        as with windows of one input.
+    window : Kernel
+        From which each row of the product takes the inputs of a channel.
     residual : bool
         True if its outputs are added to another map as they are stored
         (:func:`fluidb.models.residuals.fused_additions`).
@@ -105,6 +117,8 @@ class Layer(Strict):
     per_sample: bool = False
     line: Annotated[int, Field(ge=0, le=MAX_WORK)] = 0
     stride: Annotated[int, Field(ge=0, le=MAX_WORK)] = 1
+    step: Annotated[int, Field(ge=0, le=MAX_WORK)] = 0
+    window: Kernel = Kernel(1, 1)
     residual: bool = False
     memory_words: Annotated[int, Field(ge=0, le=MAX_WORK)] = 0
     shape: Shape

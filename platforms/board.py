@@ -69,6 +69,8 @@ class Board(Platform):
         up to 64, as where it is too narrow.
     port_latency_cycles : float
         Cycles of the NPU from asking for a beat to its arrival.
+    port_aligned : bool
+        Whether a beat of the bus lies at multiples of its words, as behind ``npu_axi.v``; else it may lie anywhere.
     mac_pj, on_chip_pj_per_word, off_chip_pj_per_word : float, optional
         Energy of a MAC, of a word that is read or written in a buffer, and of such a word off chip.
     static_w : float, optional
@@ -99,6 +101,7 @@ class Board(Platform):
     pixels: Annotated[list[Annotated[int, Field(ge=1, le=64)]], Field(min_length=1)] = ONE_PIXEL
     port_words: Annotated[int, Field(ge=1, le=4096)] | None = None
     port_latency_cycles: Annotated[float, Field(ge=0, le=1e6)] = PORT_LATENCY_CYCLES
+    port_aligned: bool = False
     mac_pj: Amount | None = None
     on_chip_pj_per_word: Amount | None = None
     off_chip_pj_per_word: Amount | None = None
@@ -118,7 +121,7 @@ class Board(Platform):
     @model_serializer(mode="wrap")
     def _stated(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A file has no key for pixels if its board allows one only, and none for what most boards do not state."""
-        usual = {"pixels": ONE_PIXEL, "host": None, "luts_per_lut6": 1.0}
+        usual = {"pixels": ONE_PIXEL, "host": None, "luts_per_lut6": 1.0, "port_aligned": False}
         return {key: value for key, value in write(self).items() if key not in usual or value != usual[key]}
 
     @property

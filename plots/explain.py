@@ -26,6 +26,7 @@ LOOKS = {
     # muted colours of Paul Tol's for the causes of an engine that runs tile by tile
     Cause.SHORT_BLOCKS: ("#882255", "*"),
     Cause.PARTIAL_BEATS: ("#999933", "<"),
+    Cause.UNALIGNED_BEATS: ("#661100", "d"),
     Cause.FIRST_LOAD: ("#44aa99", ">"),
     Cause.LAST_STORE: ("#332288", "p"),
     Cause.BUFFERS: ("#999999", "h"),

@@ -66,10 +66,10 @@ def library(name: str):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = importlib.import_module(name)
+            module = importlib.import_module(name)
             if name == "onnxscript":
                 keep_operators()
-            return found
+            return module
     except ModuleNotFoundError:
         if "FLUIDB_REQUIRE_EXPORTERS" in os.environ:
             raise
@@ -155,9 +155,9 @@ def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-    found = done.stderr.splitlines()
-    assert all(line.startswith("fluidb: ") for line in found)
-    return found
+    lines = done.stderr.splitlines()
+    assert all(line.startswith("fluidb: ") for line in lines)
+    return lines
 
 
 KILLED = """
@@ -207,12 +207,12 @@ def killed(folders: dict[Path, int], *arguments: object) -> list[int]:
 
 def tool(name: str) -> str:
     """Path of a program that a test needs; without it the test is skipped, or fails where every program is expected."""
-    found = shutil.which(name)
-    if found is None and os.environ.get("FLUIDB_REQUIRE_TOOLS") == "1":
+    path = shutil.which(name)
+    if path is None and os.environ.get("FLUIDB_REQUIRE_TOOLS") == "1":
         pytest.fail(f"{name} is missing: apt-get install {name}")
-    if found is None:
+    if path is None:
         pytest.skip(f"needs {name}: apt-get install {name}")
-    return found
+    return path
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -261,9 +261,9 @@ def result_rows(folder: Path, name: str) -> list[dict[str, str]]:
 
 def verdicts(folder: Path, name: str) -> list[bool]:
     """Whether each statement of an item holds: beside figures, statements are on the page only."""
-    found = result_rows(folder, name)
-    if "holds" in found[0]:
-        return [row["holds"] == "True" for row in found]
+    rows = result_rows(folder, name)
+    if "holds" in rows[0]:
+        return [row["holds"] == "True" for row in rows]
     page = (folder / "README.md").read_text()
     (section,) = [part for part in page.split("\n## ") if f"({name}.csv)" in part]
     return [said == "holds" for said in re.findall(r"\| (holds|does not hold)[^|]*\|$", section, re.MULTILINE)]

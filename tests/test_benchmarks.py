@@ -7,6 +7,7 @@ import itertools
 import json
 from pathlib import Path
 
+import bitstream
 import clock
 import compare
 import dram
@@ -226,6 +227,18 @@ def test_the_page_of_the_dram_shows_its_table():
     assert f"dram.py table\n{dram.table_text(results)}\n```" in page
 
 
+def test_the_page_of_the_bitstream_shows_its_table():
+    """The board's clock is met, and its file says so."""
+    page, result = (clock.TABLE.parents[1] / "docs" / "hardware.md").read_text(), bitstream.read_result()
+    assert f"bitstream.py table\n{bitstream.table_text(result)}\n```" in page
+    assert bitstream.met(result)
+    assert not bitstream.met(result | {"clocks_mhz": {"system": {"asked": 50, "reached": 49.9}}})
+    system = result["clocks_mhz"]["system"]
+    assert system["asked"] == bitstream.BOARD.clock_mhz
+    assert f"{result['design']} for digits reaches {system['reached']:g} MHz" in bitstream.BOARD.sources["clock_mhz"]
+    assert "older sources" in bitstream.table_text(result | {"sources": ""})
+
+
 @pytest.mark.parametrize("board", dram.MEMORIES)
 def test_three_layers_predict_the_others_with_a_dram(board: str):
     """In sum within 5 %; the board's file states what they calibrated."""
@@ -243,14 +256,17 @@ def test_three_layers_predict_the_others_with_a_dram(board: str):
 def test_the_constants_of_a_port_are_found_again(monkeypatch: pytest.MonkeyPatch):
     """Of times that a simple table makes of them; the fit knows only layers that ran."""
 
-    def table(_: str, __: str, ready: float, latency: int) -> list[list[int]]:
-        return [[round(max(900, beats / ready) + latency)] for beats in (40, 3_000, 9_000)]
+    def table(_: str, __: str, ready: float, latency: int, *, added: bool) -> dict[str, list[int]]:
+        assert not added
+        return {str(beats): [round(max(900, beats / ready) + latency)] for beats in (40, 3_000, 9_000)}
 
     monkeypatch.setattr(dram, "table_of", table)
     monkeypatch.setattr(dram, "waiting", lambda board, ready, latency: 50 + round(64 / ready) + latency)
-    ran = [dram.Ran(at, 1, of, 90 + at + 173 + 31, 0, 0, 0, 0) for at, (of,) in enumerate(table("", "", 0.37, 31))]
+    cycles = table("", "", 0.37, 31, added=False)
+    ran = [dram.Ran(at, 1, of, 90 + at + 173 + 31, 0, 0, 0, 0) for at, (of,) in enumerate(cycles.values())]
     ran[1] = ran[1]._replace(late=50 + 173 + 31)
-    assert dram.fitted("", ran) == (0.37, 31)
+    named = [dram.Named("blocks", layer, "", one) for layer, one in zip(cycles, ran, strict=True)]
+    assert dram.fitted("", named, added=False) == (0.37, 31)
 
 
 def test_a_netlist_is_the_same_whatever_its_names_and_lines():

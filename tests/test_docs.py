@@ -517,14 +517,14 @@ def test_options_that_the_pages_name_exist():
         spans = re.findall(r"(?<!`)`([^`]+)`(?!`)", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
         lines = [line for line in text.splitlines() if re.match(r" *(\$ )?fluidb ", line)]
         for words in [*spans, *lines]:
-            found = re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", words)
+            matches = re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", words)
             named = re.search(rf"\bfluidb ({'|'.join(COMMANDS)})(?: ([a-z][a-z-]*))?(?![\w-])", words)
             if named is None and not words.startswith(("--", "serve", *COMMANDS)):
                 continue  # of another program
             path = "" if named is None else f"{named[1]} {named[2]}"
             expected = any_of if named is None else known[path if path in known else named[1]]
-            seen += len(found)
-            wrong += [f"{page.name}: {words}: {option}" for option in found if option not in expected]
+            seen += len(matches)
+            wrong += [f"{page.name}: {words}: {option}" for option in matches if option not in expected]
     assert seen > 300
     assert wrong == []
 

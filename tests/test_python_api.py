@@ -53,7 +53,7 @@ def exported() -> dict[str, Callable[..., Any]]:
 
 
 def stated_types(function: Callable[..., Any]) -> str:
-    return " ".join(str(item.annotation) for item in inspect.signature(function).parameters.values())
+    return " ".join(str(value.annotation) for value in inspect.signature(function).parameters.values())
 
 
 TAKE_PATHS = {
@@ -249,14 +249,14 @@ def test_clients_and_networks_are_plain_objects():
     )
     sent = serving.prepare_requests(networks, requests, requests.read())
     replay = serving.simulate(networks, sent, "fluid:between=edf,on_deadline=answer")
-    assert serving.figures_of(replay) == (found.summary, {item.name: item.summary for item in found.networks})
+    assert serving.figures_of(replay) == (found.summary, {network.name: network.summary for network in found.networks})
     assert found.requirements[0].value == found.networks[0].summary.violation_rate
     assert set(found.replay.columns()["network"]) == {"a", "b"}
     assert found.replay.runs is not None
     assert found.replay.refused is not None
     assert found.replay.refused.any()
     asked = [serving.parse_requirement("mean[b] <= 9 s", networks=["a", "b"])]
-    calm = [replace(item, admit=None) for item in networks]
+    calm = [replace(network, admit=None) for network in networks]
     capacity = studies.find_capacity(
         calm, "fluid", asked,
         studies.CapacityOptions(seeds=2, count=400, max_requests=800, clients=requests.clients),

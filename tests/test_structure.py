@@ -157,7 +157,11 @@ def _function(file: str, node: ast.FunctionDef) -> Function:
 
 
 def test_bodies_are_short():
-    long = {f"{item.file}: {item.name}": item.body for item in code().functions if item.body > LONGEST_BODY}
+    long = {
+        f"{function.file}: {function.name}": function.body
+        for function in code().functions
+        if function.body > LONGEST_BODY
+    }
 
     assert long.keys() <= LONG_BODIES.keys(), f"bodies of more than {LONGEST_BODY} lines: {long}"
 
@@ -169,8 +173,8 @@ def test_files_are_short():
 
 
 def test_functions_take_few_parameters():
-    many = [f"{item.file}: {item.name} has {item.parameters}" for item in code().functions
-            if item.parameters > MOST_PARAMETERS]  # fmt: skip
+    many = [f"{function.file}: {function.name} has {function.parameters}" for function in code().functions
+            if function.parameters > MOST_PARAMETERS]  # fmt: skip
 
     assert len(many) <= MANY_PARAMETERS, f"functions with more than {MOST_PARAMETERS} parameters: {many}"
 
@@ -185,8 +189,8 @@ def test_exported_functions_take_few_parameters():
     }
     assert ("serving/serve.py", "serve") in exported
 
-    many = {item.name for item in code().functions
-            if item.parameters > MOST_PARAMETERS and (item.file, item.name) in exported}  # fmt: skip
+    many = {function.name for function in code().functions
+            if function.parameters > MOST_PARAMETERS and (function.file, function.name) in exported}  # fmt: skip
 
     assert many <= MANY_EXPORTED
 

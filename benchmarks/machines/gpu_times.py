@@ -54,15 +54,15 @@ def latency_us(model: Any, image: Any, times: int = 1) -> float:
     with torch.cuda.graph(graph):
         for _ in range(times):
             model(image)
-    found = []
+    times_us = []
     for _ in range(WARM + RUNS):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         graph.replay()
         end.record()
         torch.cuda.synchronize()
-        found.append(1e3 * begin.elapsed_time(end) / times)
-    median_us: float = statistics.median(found[WARM:])
+        times_us.append(1e3 * begin.elapsed_time(end) / times)
+    median_us: float = statistics.median(times_us[WARM:])
     return median_us
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...formats import InputError
 from ..engine import MOST, MOVE_BITS, NUMBER_BITS, SUM_BITS, WORD_BITS
 from ..integers.window import Window
-from ..npu import schedule
+from ..npu.beats import beats_of_layer
 from ..npu.tiles import Tile
 
 LAYOUT = (
@@ -203,7 +203,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
     down, rest = divmod(job.rows, R)
     block_lines, at = divmod(rest, line)
     gemm, tile = tuple(map(float, job.gemm)), tuple(map(float, job.tile[:4]))
-    _, share, _ = schedule.beats_of_layer(gemm, window.source, tile, job.layout, float(job.rows), words, 1.0, 0.0)
+    _, share, _ = beats_of_layer(gemm, window.source, tile, job.layout, float(job.rows), words, 1.0)
     values = {
         "k": job.code, "shift": job.shift, "low": job.low, "high": job.high, "maximum": job.maximum,
         "addition": add.packed() if add else 0, "distance": add.distance if add else 0,

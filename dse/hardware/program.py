@@ -17,7 +17,7 @@ from .jobs import Addition, Job
 
 
 class TimedJob(NamedTuple):
-    """A job, and the cycles that the design's latency table counts for it."""
+    """A job, and its cycles at a port that takes any address: those of the latency table if the board's does."""
 
     job: Job
     cycles: int
@@ -68,7 +68,9 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
     InputError
         If the design is for another network, or its times are an ideal's.
     """
-    costs, chosen, (codes, _, _) = layer_costs(design, fbcb), configured(design, fbcb), fbcb.unpack()
+    anywhere = design.platform.model_copy(update={"port_aligned": False})
+    costs = layer_costs(design.model_copy(update={"platform": anywhere}), fbcb)
+    chosen, (codes, _, _) = configured(design, fbcb), fbcb.unpack()
     if costs.block_rows is None:
         raise InputError(f"{DESIGN_FILE}: expected a design as built; search again without --overlap")
     places = [place for place, layer in enumerate(design.network.layers) if layer.product(pooled=True)]

@@ -26,7 +26,7 @@ def overlapping(work, cycles_per_word):
 
 def of_beats(work, cycles_per_word, port):
     """Paces of designs as built, whose words come in beats of a :class:`..engine.Port`."""
-    R, line, stride = work.gemms[:, :1], work.sources[:, :1], work.sources[:, 1:]
+    R, line, stride = work.gemms[:, :1], work.sources[:, :1], work.sources[:, 1:2]
     beat = port.cycles / port.ready
     line = np.where(line > 0, line, R)
     inputs = beat * np.ceil(line / np.maximum(np.floor(port.words / np.maximum(stride, 1)), 1)) / line
@@ -37,7 +37,7 @@ def of_beats(work, cycles_per_word, port):
 
 
 @kernel
-def bound_designs(tiles, work, plan, paces, least):
+def bound_designs(tiles, work, layouts, paces, least):
     """Fill in figures that no layout goes below, each of them apart from the others (docs/search.md, Pruning).
 
     Shapes: ``tiles`` (4, codes, D); ``least`` (figures, S, B_max, D): cycles, or cycles, words and accesses.
@@ -55,19 +55,19 @@ def bound_designs(tiles, work, plan, paces, least):
         R, P, C, groups = gemm_at(work, u)
         per_input, per_output, adds = paces.input[u], paces.output[u], work.adds[u] * R * C
         best[:] = np.inf
-        for code in range(plan.codes):
+        for code in range(layouts.codes):
             T_R, T_P, T_C, V = tiles[0, code], tiles[1, code], tiles[2, code], tiles[3, code]
             for j in range(count):
                 # in Equation (1) as printed samples share the tiles along P
-                inner[j] = R * (P / T_P[j] if plan.literal else tiles_along(P, T_P[j]))
+                inner[j] = R * (P / T_P[j] if layouts.literal else tiles_along(P, T_P[j]))
                 each[j] = sample_words(R, P, C, T_C[j])
                 weights[j] = work.fetched[u] * weight_words(R, P, C, T_R[j], 1)
                 across[j], over[j] = tiles_along(C, T_C[j]), R * C / (T_R[j] * T_C[j])
             for i in range(batches):
                 # no layout computes less, and each reads the weights in every pass
-                b, B_R, B_P, passes = layout_at(plan, plan.fewest_rows[work.kinds[u], i])
+                b, B_R, B_P, passes = layout_at(layouts, layouts.fewest_rows[work.kinds[u], i])
                 runs, columns = passes * B_R, B_P * C
-                if plan.literal:
+                if layouts.literal:
                     runs, columns = runs * B_P, C
                 cycles, per_pass, passes_of_rows = best[0, i], b / passes, passes / R
                 for j in range(count):

@@ -39,6 +39,7 @@ class Cause(StrEnum):
     MEMORY = "memory"
     FEW_ROWS = "few_rows"  # it would not, if each reading of the weights served T_R rows
     PARTIAL_BEATS = "partial_beats"  # it would not, if all beats were full
+    UNALIGNED_BEATS = "unaligned_beats"  # it would not, if no beat lay in two lines of an aligned bus
     FIRST_LOAD = "first_load"  # before the first product
     LAST_STORE = "last_store"  # after the last one
     BUFFERS = "buffers"  # loads and products wait for one another in turn
@@ -52,7 +53,10 @@ class Cause(StrEnum):
 PADDING = (Cause.P_PADDING, Cause.C_PADDING, Cause.STACKING, Cause.SHORT_BLOCKS)
 """Multipliers that are idle because a layer does not fill its tiles."""
 
-WAITING = (Cause.MEMORY, Cause.FEW_ROWS, Cause.PARTIAL_BEATS, Cause.FIRST_LOAD, Cause.LAST_STORE, Cause.BUFFERS)
+WAITING = (
+    Cause.MEMORY, Cause.FEW_ROWS, Cause.PARTIAL_BEATS, Cause.UNALIGNED_BEATS, Cause.FIRST_LOAD, Cause.LAST_STORE,
+    Cause.BUFFERS,
+)  # fmt: skip
 """Multipliers that are idle because of the off-chip memory."""
 
 
@@ -63,6 +67,7 @@ class LayerCosts(NamedTuple):
     parts_s: dict[Cause, NDArray[np.float64]]  # each (L, b_max), not negative; they sum to the time
     words: NDArray[np.float64]  # (L, b_max), moved off chip
     block_rows: NDArray[np.int64] | None  # (L, b_max), 0 for a memory-only layer; none if ideal
+    beats: NDArray[np.float64]  # (2, L, b_max), of the NPU and of the bus; 0 for a memory-only layer, or if ideal
     energy_j: NDArray[np.float64] | None  # (L, b_max), without static power; none if the board states no energies
 
 
@@ -70,7 +75,7 @@ class Configured(NamedTuple):
     """The G products of a network as a control block configures them."""
 
     gemms: NDArray[np.float64]  # (G, 4), R, P, C, groups
-    sources: NDArray[np.float64]  # (G, 2), line and stride of :class:`fluidb.models.Layer`
+    sources: NDArray[np.float64]  # (G, 5), line, stride, step and window of :class:`fluidb.models.Layer`
     fetched: NDArray[np.float64]  # (G,), share of the weights that is fetched
     adds: NDArray[np.float64]  # (G,), 1 if the store adds a residual map
     tile: NDArray[np.float64]  # (4, G, b_max), after stacking
@@ -113,7 +118,7 @@ def board_use_of(design: DesignTable, fbcb: FbcbTable) -> BoardUse | None:
 def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     """Cost of each layer and batch on a design, as its FBCB configures it."""
     options, platform, network = design.options, design.platform, design.network
-    cycles, words, parts, rows, on_chip = _gemm_parts(design, configured(design, fbcb))
+    cycles, words, parts, run, on_chip = _gemm_parts(design, configured(design, fbcb))
     batch = np.arange(1, options.b_max + 1)
     moved = np.outer([layer.memory_words for layer in network.layers], batch) * options.memory_layers
     waiting = moved / design.words_per_cycle  # a memory-only layer does nothing else
@@ -128,17 +133,21 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
         cause: spread(part, waiting * (cause is Cause.MEMORY)) / platform.clock_hz
         for cause, part in zip(Cause, parts, strict=True)
     }
-    block_rows = None if rows is None else spread(rows, np.zeros_like(moved)).astype(np.int64)
-    words, energy_j = spread(words, moved), None
+    words, block_rows, energy_j = spread(words, moved), None, None
+    beats, none = np.zeros((2, *moved.shape)), np.zeros_like(moved)
+    if options.overlap is Overlap.TILES:
+        block_rows = spread(run.block_rows, none).astype(np.int64)
+        rate = design.port.ready / design.port.cycles
+        beats[:] = spread(run.beats * rate, none), spread(run.lines * rate, none)
     if platform.states(ENERGY_KEYS):
         macs = np.array([layer.gemm.macs if layer.gemm else 0 for layer in network.layers])
-        accesses = 2 * (words + spread(on_chip, np.zeros_like(moved)))
+        accesses = 2 * (words + spread(on_chip, none))
         energy_j = dynamic_energy(platform, np.outer(macs, batch), words, accesses)
-    return LayerCosts(spread(cycles, waiting) / platform.clock_hz, parts_s, words, block_rows, energy_j)
+    return LayerCosts(spread(cycles, waiting) / platform.clock_hz, parts_s, words, block_rows, beats, energy_j)
 
 
 def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list[Any], Any, Any]:
-    """Cycles and words of products, cycles by :class:`Cause`, the rows of their blocks, and words on chip only."""
+    """Cycles and words of products, cycles by :class:`Cause`, how they run, and words on chip only."""
     options = design.options
     literal, rate, units = options.batching is Batching.EQ1, design.words_per_cycle, design.tile.macs
     gemm, tile, layout = chosen.gemms.T[:, :, None], chosen.tile, np.moveaxis(chosen.layouts, -1, 0)
@@ -158,25 +167,41 @@ def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list
         cycles, words = kernels.gemm_cost(gemm, tile, layout, rate, literal, fetched)
         read = groups * passes * kernels.weight_words(R, P, C, T_R, B_R)
         spared, stayed = fetched * (read - groups * passes * P * C * most), (1 - fetched) * read
-        busy, beats, begun, ended, rows_of_block = compute, words / rate, 0.0, 0.0, None
+        nothing: Any = 0.0
+        run, busy, beats, lines, begun, ended = None, compute, words / rate, nothing, nothing, nothing
     else:
         run = _run(design, chosen)
-        cycles, busy, beats, first, last, words, weights, blocks, rows_of_block = np.moveaxis(run, -1, 0)
-        spared = np.maximum(weights * (1 - most / blocks), 0.0)
-        stayed = weights * (1 - fetched) / np.where(fetched, fetched, np.inf)
-        begun, ended = busy + first, busy + first + last
+        cycles, busy, beats, lines, words = run.cycles, run.busy, run.beats, run.lines, run.words
+        spared = np.maximum(run.weights * (1 - most / run.blocks), 0.0)
+        stayed = run.weights * (1 - fetched) / np.where(fetched, fetched, np.inf)
+        begun, ended = busy + run.first, busy + run.first + run.last
     amortised = np.maximum(busy, (words - spared) / rate)
     steps = [made, grid, inner_filled, filled, compute, busy, amortised, np.maximum(busy, words / rate)]
-    for least in (beats, begun, ended, cycles):
+    for least in (beats, lines, begun, ended, cycles):
         steps.append(np.maximum(steps[-1], least))
     parts = [made, *(np.maximum(step - before, 0.0) for before, step in pairwise(steps))]
     # a resident weight is read where it stays, then written and read as others: three accesses
     on_chip = groups * b * kernels.partial_words(R, P, C, T_P) + 1.5 * stayed
-    return cycles, words, parts, rows_of_block if options.overlap is Overlap.TILES else None, on_chip
+    return cycles, words, parts, run, on_chip
 
 
-def _run(design: DesignTable, chosen: Configured) -> NDArray[np.float64]:
-    """What :func:`.schedule.run_layers` returns of each product and batch. Shapes: returns (G, b_max, 9)."""
+class _Run(NamedTuple):
+    """What :func:`.schedule.run_layers` returns of each product and batch, (G, b_max) each; times in cycles."""
+
+    cycles: NDArray[np.float64]
+    busy: NDArray[np.float64]
+    beats: NDArray[np.float64]  # of the NPU
+    lines: NDArray[np.float64]  # of the bus
+    first: NDArray[np.float64]
+    last: NDArray[np.float64]
+    words: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    blocks: NDArray[np.float64]
+    block_rows: NDArray[np.float64]
+
+
+def _run(design: DesignTable, chosen: Configured) -> _Run:
+    """Run each product and batch."""
     shape = chosen.blocks.shape
     mode = schedule.IDEAL if design.options.overlap is Overlap.IDEAL else schedule.AS_BUILT
     tiles = np.ascontiguousarray(chosen.tile.reshape(4, -1).T)
@@ -185,5 +210,4 @@ def _run(design: DesignTable, chosen: Configured) -> NDArray[np.float64]:
     layers = schedule.LayerSizes(*(np.repeat(rows, shape[1], axis=0) for rows in sizes))
     layouts = chosen.layouts.reshape(-1, 4)
     figures = schedule.run_layers(layers, tiles, layouts, chosen.blocks.ravel(), engine, mode)
-    table: NDArray[np.float64] = figures.reshape(*shape, -1)
-    return table
+    return _Run(*np.moveaxis(figures.reshape(*shape, -1), -1, 0))

@@ -46,7 +46,7 @@ class LayoutChoice(NamedTuple):
 
 
 class Evaluator:
-    """Cost of designs, and their values for objectives; ``work`` and ``plan`` are what the kernels take."""
+    """Cost of designs, and their values for objectives; ``work`` and ``layouts`` are what the kernels take."""
 
     def __init__(self, network: Network | Workload, platform: Board, options: SearchOptions) -> None:
         from . import bounds, kernels, schedule  # here, because reading a design needs no numba
@@ -55,7 +55,7 @@ class Evaluator:
         self._workload, self._platform, self._options = as_workload(network), platform, options
         workload = self._workload
         options.check(workload)
-        self._launches, self.plan = np.array(options.launches), options.plan(platform)
+        self._launches, self.layouts = np.array(options.launches), options.layouts(platform)
         self._macs, self._prices = workload.macs, prices_of(platform, options.objective)
         room = options.resident_words(platform)
         counted = replace(workload, shares=(1.0,) * len(workload.networks)) if options.launches else workload
@@ -87,7 +87,7 @@ class Evaluator:
     def by_vectors(self) -> bool:
         """True if cycles alone are computed many designs at a time."""
         by_time = self._prices == self._kernels.TIME_ONLY
-        return self._options.overlap is Overlap.PAPER and not self.plan.literal and by_time
+        return self._options.overlap is Overlap.PAPER and not self.layouts.literal and by_time
 
     def evaluate(self, tile: Tile, samples: NDArray[np.int64] | None = None) -> tuple[Cost, LayoutChoice]:
         """Cost of a design, and the best (k, B_R) of each product, network by network, and each batch."""
@@ -103,14 +103,14 @@ class Evaluator:
 
         Always in one order in memory: a kernel would be compiled for each.
         """
-        by_code = stacked(tiles, self.plan.codes)
+        by_code = stacked(tiles, self.layouts.codes)
         return np.ascontiguousarray(np.where(by_code.min(axis=0) < 1, by_code[:, :1], by_code))
 
     def cycles(self, tiles: Tiles) -> NDArray[np.float64]:
         """Cycles of D designs by the paper's count, by stage and batch."""
         cycles = np.empty((len(self.work.memory_words), self._options.b_max, tiles.shape[1]))
         rate = self._platform.words_per_cycle
-        self._kernels.search_designs(self._stacked(tiles), self.work, self.plan, rate, cycles)
+        self._kernels.search_designs(self._stacked(tiles), self.work, self.layouts, rate, cycles)
         return cycles.transpose(2, 0, 1)
 
     def account(
@@ -128,14 +128,14 @@ class Evaluator:
         by_code, board, run, prices = self._stacked(tiles), self._platform, self._schedule, self._prices
         if self._options.overlap is Overlap.PAPER:
             of_cycle = board.words_per_cycle
-            self._kernels.account_designs(by_code, self.work, self.plan, of_cycle, prices, choice, figures)
+            self._kernels.account_designs(by_code, self.work, self.layouts, of_cycle, prices, choice, figures)
             return figures, choice
         mode = run.IDEAL if self._options.overlap is Overlap.IDEAL else run.BOUND if bound else run.AS_BUILT
         samples = self.samples(tiles) if samples is None else samples
         rate = self._options.words_per_cycle(board, tiles)
         engines = run.engine_times(port_of(board, tiles), tiles[1], samples, rate, prices)
         prices = self._kernels.TIME_ONLY if mode == run.BOUND else prices
-        run.run_designs(by_code, self.work, self.plan, engines, mode, choice, figures)
+        run.run_designs(by_code, self.work, self.layouts, engines, mode, choice, figures)
         return figures, choice
 
     def samples(self, tiles: Tiles) -> NDArray[np.int64]:
@@ -152,7 +152,7 @@ class Evaluator:
         paces = self._bounds.overlapping(self.work, 1 / self._options.words_per_cycle(self._platform, tiles))
         if self.as_built:
             paces = self._bounds.of_beats(self.work, paces.word, port_of(self._platform, tiles))
-        self._bounds.bound_designs(self._stacked(tiles), self.work, self.plan, paces, least)
+        self._bounds.bound_designs(self._stacked(tiles), self.work, self.layouts, paces, least)
         least *= MARGIN
         return least.transpose(0, 3, 1, 2)
 
@@ -195,7 +195,7 @@ class Evaluator:
         goals, count = [OBJECTIVES[name] for name in objectives], int(tiles.shape[1])
         traffic = any(goal.needs for goal in goals)
         values = np.empty((count, len(goals)))
-        layouts = count * len(self.work.gemms) * self.plan.codes * len(self.plan.layouts)
+        layouts = count * len(self.work.gemms) * self.layouts.codes * len(self.layouts.table)
         slower = 1 if self.by_vectors and not traffic else STEPS[self._options.overlap]
         pieces = -(-layouts * slower // PIECE)
         step, weights = -(-count // max(1, pieces)), self._options.weight_array()

@@ -52,6 +52,7 @@ class Explanation:
     time_s: NDArray[np.float64]  # (L, b_max)
     dram_bytes: NDArray[np.float64]  # (L, b_max)
     parts_s: dict[Cause, NDArray[np.float64]]  # each (L, b_max); they sum to the time
+    beats: NDArray[np.float64]  # (2, L, b_max), of the NPU, and of its bus
     bound: NDArray[np.object_]  # (L, b_max), the largest part; the first of two that are equal
     chosen: list[list[tuple[str, int]]]  # k and B_R by layer and batch; a memory-only layer has no choice
     candidates: list[list[list[Configuration]]]  # all that the search weighs by layer and batch, the fastest first
@@ -77,6 +78,7 @@ class Explanation:
             **{f"{cause.value}_s": part.ravel().tolist() for cause, part in self.parts_s.items()},
             "bound": [cause.value for cause in self.bound.ravel()],
             "dram_bytes": self.dram_bytes.ravel().tolist(),
+            "lost_beat_share": [share for i in range(len(self.layers)) for share in self.lost_share([i]).tolist()],
             "block_rows": ["" for _ in self.bound.flat]
             if self.block_rows is None
             else self.block_rows.ravel().tolist(),
@@ -95,6 +97,11 @@ class Explanation:
             for pair, column in zip(pairs, self.candidates[index], strict=False)
         ]
 
+    def lost_share(self, layers: Sequence[int] | None = None) -> NDArray[np.float64]:
+        """Share of the beats of an aligned bus that some layers lose, all by default; 0 without beats. (b_max,)."""
+        asked, moved = self.beats[:, slice(None) if layers is None else layers].sum(axis=1)
+        return np.where(moved, 1 - asked / np.where(moved, moved, np.inf), 0.0)
+
     def index(self, name: str) -> int:
         """Index of a layer in ``layers``."""
         names = [layer.name for layer in self.layers]
@@ -107,9 +114,9 @@ class Explanation:
 def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     """Every (k, B_R) that the search weighs, the fastest first, for each of the network's products and each batch."""
     platform, overlap = design.platform, design.options.overlap
-    plan = design.options.plan(platform)
+    layouts = design.options.layouts(platform)
     work, rows = distinct(design.network, pooled=design.options.pooled, room=design.options.resident_words(platform))
-    tiles = stacked(design.tile.array, plan.codes)[..., 0]
+    tiles = stacked(design.tile.array, layouts.codes)[..., 0]
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
     rate, prices = design.words_per_cycle, prices_of(platform, design.options.objective)
     fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
@@ -117,15 +124,17 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     by_product: list[list[list[Configuration]]] = []
     sizes = work.gemms, work.sources, work.kinds, work.fetched, work.adds
     for gemm, source, kind, fetched, adds in zip(*sizes, strict=True):
-        layouts = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]]
+        of_kind = layouts.table[layouts.starts[kind] : layouts.starts[kind + 1]]
         if overlap is Overlap.PAPER:
-            cycles, words = kernels.gemm_cost(gemm, fitting[..., None], layouts.T[:, None], rate, plan.literal, fetched)
-            ties = words if plan.literal else kernels.count_tile_words(gemm, fitting, layouts, fetched)
+            cycles, words = kernels.gemm_cost(
+                gemm, fitting[..., None], of_kind.T[:, None], rate, layouts.literal, fetched
+            )
+            ties = words if layouts.literal else kernels.count_tile_words(gemm, fitting, of_kind, fetched)
         else:
             layer = schedule.LayerSizes(tuple(gemm.tolist()), tuple(source.tolist()), float(fetched), float(adds))
-            cycles, _, words = schedule.weigh(layer, fitting, plan, kind, engine, mode)
+            cycles, _, words = schedule.weigh(layer, fitting, layouts, kind, engine, mode)
             ties = words
-        columns = np.broadcast_arrays(cycles, ties, codes[:, None], layouts[:, 1], layouts[:, 0], words)
+        columns = np.broadcast_arrays(cycles, ties, codes[:, None], of_kind[:, 1], of_kind[:, 0], words)
         batches: list[list[Configuration]] = [[] for _ in range(design.options.b_max)]
         # fewer cycles are better, then fewer words tile by tile, then the smaller code, then the smaller B_R
         for taken, _, code, B_R, b, moved in sorted(zip(*(column.ravel().tolist() for column in columns), strict=True)):
@@ -196,6 +205,7 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         time_s=costs.time_s[takes_time],
         dram_bytes=costs.words[takes_time] * platform.word_bits / 8,
         parts_s={cause: part[takes_time] for cause, part in costs.parts_s.items()},
+        beats=costs.beats[:, takes_time],
         bound=bound[takes_time],
         chosen=[chosen[index] for index in takes_time],
         candidates=[candidates[index] for index in takes_time],

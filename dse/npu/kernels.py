@@ -7,7 +7,7 @@ division that is rounded up is exact too (``docs/search.md``, Arithmetic).
 Symbols are from Fluid Batching: a layer is R x P by P x C; a design, and its ``tile`` after stacking, has the sizes of
 :class:`.tiles.Tile` in its order.
 A ``layout`` is (b, B_R, B_P, passes): ``b`` samples, ``B_R`` down the rows times ``B_P`` side by side in each of
-``passes`` runs.  ``work`` is a :class:`.workload.LayerArrays`, ``plan`` a :class:`.layouts.LayoutPlan`.
+``passes`` runs.  ``work`` is a :class:`.workload.LayerArrays`, ``layouts`` a :class:`.layouts.Layouts`.
 """
 
 import numpy as np
@@ -142,9 +142,9 @@ def gemm_at(work, u):
 
 
 @formula
-def layout_at(plan, n):
-    """The layout in a row of a plan, as a tuple."""
-    return plan.layouts[n, 0], plan.layouts[n, 1], plan.layouts[n, 2], plan.layouts[n, 3]
+def layout_at(layouts, n):
+    """The layout in a row, as a tuple."""
+    return layouts.table[n, 0], layouts.table[n, 1], layouts.table[n, 2], layouts.table[n, 3]
 
 
 @formula
@@ -169,7 +169,7 @@ def gemm_cost(gemm, tile, layout, words_per_cycle, literal, fetched=1.0):
 
 
 @kernel
-def search_designs(tiles, work, plan, words_per_cycle, cycles):
+def search_designs(tiles, work, layouts, words_per_cycle, cycles):
     """Fill in the cycles of each stage and batch on each design, with the best (k, B_R) for each layer and batch.
 
     Equation (1) as printed is for :func:`account_designs`, which is slower.
@@ -188,7 +188,7 @@ def search_designs(tiles, work, plan, words_per_cycle, cycles):
         for u in range(work.gemms.shape[0]):
             R, P, C, groups = gemm_at(work, u)
             best[:] = np.inf
-            for code in range(plan.codes):
+            for code in range(layouts.codes):
                 T_R, T_P, T_C = tiles[0, code][part], tiles[1, code][part], tiles[2, code][part]
                 # terms that do not depend on the pair (b, B_R) are computed once
                 for j in range(width):
@@ -198,8 +198,8 @@ def search_designs(tiles, work, plan, words_per_cycle, cycles):
                     for j in range(width):
                         busy[n, j] = inner[j] * tiles_along(n * C, T_C[j])
                         weights[n, j] = work.fetched[u] * weight_words(R, P, C, T_R[j], n)
-                for n in range(plan.starts[work.kinds[u]], plan.starts[work.kinds[u] + 1]):
-                    b, B_R, B_P, passes = layout_at(plan, n)
+                for n in range(layouts.starts[work.kinds[u]], layouts.starts[work.kinds[u] + 1]):
+                    b, B_R, B_P, passes = layout_at(layouts, n)
                     for j in range(width):
                         words = (b // passes) * each[j] + weights[B_R, j]
                         taken = passes * max(B_R * busy[B_P, j], words / words_per_cycle)
@@ -212,7 +212,7 @@ def search_designs(tiles, work, plan, words_per_cycle, cycles):
 
 
 @kernel
-def account_designs(tiles, work, plan, words_per_cycle, prices, choice, figures):
+def account_designs(tiles, work, layouts, words_per_cycle, prices, choice, figures):
     """Fill in the same cycles, words moved off chip, accesses to buffers, and the layouts of the last design.
 
     Slower: designs are taken one by one.  The least price wins, on equal ones fewer cycles, then fewer words tile by
@@ -231,12 +231,12 @@ def account_designs(tiles, work, plan, words_per_cycle, prices, choice, figures)
         for u in range(work.gemms.shape[0]):
             R, P, C, groups = gemm_at(work, u)
             lowest[:] = np.inf
-            for code in range(plan.codes):
+            for code in range(layouts.codes):
                 tile = tiles[0, code, d], tiles[1, code, d], tiles[2, code, d]
-                for n in range(plan.starts[work.kinds[u]], plan.starts[work.kinds[u] + 1]):
-                    layout = layout_at(plan, n)
+                for n in range(layouts.starts[work.kinds[u]], layouts.starts[work.kinds[u] + 1]):
+                    layout = layout_at(layouts, n)
                     taken, moved = gemm_cost(
-                        (R, P, C, groups), tile, layout, words_per_cycle, plan.literal, work.fetched[u]
+                        (R, P, C, groups), tile, layout, words_per_cycle, layouts.literal, work.fetched[u]
                     )
                     i, weights = layout[0] - 1, weight_words(R, P, C, tile[0], layout[1])
                     stayed = groups * (1 - work.fetched[u]) * layout[3] * weights
@@ -245,7 +245,7 @@ def account_designs(tiles, work, plan, words_per_cycle, prices, choice, figures)
                     if cost > lowest[i]:
                         continue
                     by_tiles = moved  # in Equation (1) as printed, samples side by side lie along P
-                    if not plan.literal:
+                    if not layouts.literal:
                         by_tiles = tile_words((R, P, C, groups), tile, layout, work.fetched[u])
                     faster = taken - choice.cycles[u, i]
                     if cost < lowest[i] or faster < 0 or (faster == 0 and by_tiles < least[i]):

@@ -32,10 +32,10 @@ class LayerKind(IntEnum):
         return cls.SINGLE_ROW if layer.gemm and layer.gemm.R == 1 else cls.SHARED
 
 
-class LayoutPlan(NamedTuple):
+class Layouts(NamedTuple):
     """Choices of each layer, in the form that the kernels take."""
 
-    layouts: NDArray[np.int64]  # (N, 4), b, B_R, B_P, passes: a list for each kind of layer, ordered by b
+    table: NDArray[np.int64]  # (N, 4), b, B_R, B_P, passes: a list for each kind of layer, ordered by b
     starts: NDArray[np.int64]  # (kinds + 1,), of the list of each LayerKind, and the end of the last one
     codes: int  # stacking codes to try: 1 for k = 1 only, 3 for all
     literal: bool  # Equation (1) as printed
@@ -72,11 +72,11 @@ def _layouts(batching: Batching, b: int, kind: LayerKind, *, every: bool) -> lis
 
 
 @cache
-def make_plan(batching: Batching, b_max: int, *, stacking: bool = True, every: bool = False) -> LayoutPlan:
+def layouts_of(batching: Batching, b_max: int, *, stacking: bool = True, every: bool = False) -> Layouts:
     """Choices of each layer, for every batch size; ``every``: with every B_R, which counts if V > 1."""
     by_kind = [[_layouts(batching, b, kind, every=every) for b in range(1, b_max + 1)] for kind in LayerKind]
     ends = np.cumsum([[len(layouts) for layouts in batches] for batches in by_kind]).reshape(-1, b_max)
     fewest_rows = np.append(0, ends)[:-1].reshape(ends.shape)
     layouts = np.array([layout for batches in by_kind for layouts in batches for layout in layouts], dtype=np.int64)
     starts = np.append(0, ends[:, -1])
-    return LayoutPlan(layouts, starts, K_CODES if stacking else 1, batching is Batching.EQ1, fewest_rows)
+    return Layouts(layouts, starts, K_CODES if stacking else 1, batching is Batching.EQ1, fewest_rows)

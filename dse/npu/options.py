@@ -15,7 +15,7 @@ from ...platforms import Board
 from ...platforms.board import ONE_PIXEL
 from .choices import MAX_DESIGN_BATCH, Batching, Objective, Overlap
 from .fbcb import MAX_BLOCK_BITS, entry_bits
-from .layouts import LayoutPlan, make_plan
+from .layouts import Layouts, layouts_of
 from .logic import Entries
 from .objectives import OBJECTIVES
 from .ports import words_of
@@ -166,10 +166,10 @@ class SearchOptions(Strict):
         """One value of the objective as it is printed, with its unit."""
         return OBJECTIVES[self.objective].text(objective)
 
-    def plan(self, platform: Board) -> LayoutPlan:
+    def layouts(self, platform: Board) -> Layouts:
         """Choices of each layer on a board."""
         every = self.placed and platform.pixels != ONE_PIXEL
-        return make_plan(self.batching, self.b_max, stacking=self.stacking, every=every)
+        return layouts_of(self.batching, self.b_max, stacking=self.stacking, every=every)
 
     @property
     def pooled(self) -> bool:
@@ -231,7 +231,7 @@ class SearchOptions(Strict):
             self.room(platform),
             placed=self.placed,
             needed=self.needed_samples(workload),
-            wanted=int(self.plan(platform).layouts[:, 2].max()),
+            wanted=int(self.layouts(platform).table[:, 2].max()),
             entries=self.entries(workload),
         )
 

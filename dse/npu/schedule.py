@@ -1,10 +1,10 @@
 """The NPU as built: it runs a layer tile by tile (docs/model.md, Time of a layer), compiled.
 
 Symbols are as in :mod:`.kernels`.  ``blocks`` is the number of blocks into which the rows are divided; ``port`` is
-(words of a beat, numerator and denominator of the share of cycles in which it is ready, latency).  ``source`` is (rows
-of a line of the map from which inputs come, or 0 if the inputs of all rows follow one another; words from the input of
-one row to the input of the next, or 0 if the inputs of each row follow one another).  Times are cycles, float64 that
-hold whole numbers.
+(words of a beat, numerator and denominator of the share of cycles in which it is ready, latency, whether its bus is
+aligned).  ``source`` is (rows of a line of the map from which inputs come, or 0 if the inputs of all rows follow one
+another; words from the input of one row to the input of the next, or 0 if the inputs of each row follow one another;
+step and window of :class:`fluidb.models.Layer`).  Times are cycles, float64 that hold whole numbers.
 """
 
 from typing import Any, NamedTuple
@@ -12,6 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine import ADD_START, AHEAD, DRAIN, IN_FLIGHT, START, Port
+from .beats import (
+    along_P,
+    beats_of,
+    beats_of_layer,
+    columns_of,
+    line_of,
+    pass_beats,
+    rows_of_beat,
+    seconds_of_layer,
+    tiles_alike,
+)
 from .kernels import (
     TIME_ONLY,
     fewest_blocks,
@@ -35,7 +46,7 @@ class LayerSizes(NamedTuple):
     """A layer, or N layers in arrays of a row for each."""
 
     gemm: Any  # R, P, C, groups
-    source: Any  # line and stride
+    source: Any  # line, stride, step, rows and columns of the window
     fetched: Any  # share of the weights that does not stay on the chip
     adds: Any  # 1 if the store adds a residual map to the outputs, else 0
 
@@ -55,6 +66,12 @@ CODES = 64
 
 
 @formula
+def source_at(work, u):
+    """The source of a layer, as a tuple."""
+    return work.sources[u, 0], work.sources[u, 1], work.sources[u, 2], work.sources[u, 3], work.sources[u, 4]
+
+
+@formula
 def drain_cycles(T_P):
     """Cycles from the last product of a design to its first word stored."""
     return DRAIN + np.maximum(np.ceil(np.log2(T_P)) - 1, 0.0)
@@ -70,6 +87,12 @@ def engine_times(port, T_P, samples, words_per_cycle, prices=TIME_ONLY):
 def burst(beats, port):
     """Cycles of beats that follow one another: one of set-up, then the port's pace begins anew."""
     return 1 + np.ceil(beats * port[2] / port[1])
+
+
+@formula
+def slower(port, share):
+    """A port of which a share of the beats costs two."""
+    return Port(port[0], port[1], np.floor(port[2] * (1 + share) + 0.5), port[3], port[4])
 
 
 @formula
@@ -108,18 +131,6 @@ def following(blocks):
 
 
 @formula
-def rows_of_beat(source, words):
-    """Rows of inputs that a beat of some words holds."""
-    return max(np.floor(words / max(source[1], 1)), 1.0)
-
-
-@formula
-def line_of(R, source):
-    """Rows whose inputs lie one after the other."""
-    return source[0] if source[0] > 0 else R
-
-
-@formula
 def room_of(tile, most):
     """Rows that a block may have: samples that a tile of columns touches, ``most`` of them, share the buffer's rows."""
     return max(np.floor(tile[0] / most), 1.0)
@@ -137,92 +148,6 @@ def rows_of(down, source, V, blocks):
     elif each >= V:
         unit = V
     return min(unit * np.ceil(each / unit), down)
-
-
-@formula
-def along_P(R, source):
-    """True if the inputs of a row lie one after the other, as in a fully connected layer or a pool of whole maps."""
-    return source[1] == 0 or (R == 1 and source[0] == 0)
-
-
-@formula
-def beats_of(line, begin, end, rows_of_beat):
-    """Beats of the rows from ``begin`` to ``end`` of one column, which begin anew with each line."""
-    if end <= begin:
-        return 0.0
-    first, last = np.floor(begin / line), np.floor((end - 1) / line)
-    if first == last:
-        return np.ceil((end - begin) / rows_of_beat)
-    return (
-        np.ceil(((first + 1) * line - begin) / rows_of_beat)
-        + (last - first - 1) * np.ceil(line / rows_of_beat)
-        + np.ceil((end - last * line) / rows_of_beat)
-    )
-
-
-@formula
-def columns_of(gemm, tile, layout, t, words):
-    """What tile ``t`` of columns touches: samples, whether the last is one, columns, the last one's, beats of weights.
-
-    Where R = 1 also the beats of its outputs for each sample down the rows: of all but the last sample, and of it.
-    """
-    C, T_C = gemm[2], tile[2]
-    B_P = layout[2]
-    begin = t * T_C
-    end = min(begin + T_C, B_P * C)
-    first, final = np.floor(begin / C), np.floor((end - 1) / C)
-    columns, at = end - begin, begin - first * C
-    if columns >= C:
-        weights = np.ceil(C / words)
-    elif at + columns <= C:
-        weights = np.ceil(columns / words)
-    else:
-        weights = np.ceil((C - at) / words) + np.ceil((at + columns - C) / words)
-    has_last = 1.0 if final == B_P - 1 else 0.0
-    of_last = max(end - max(begin, (B_P - 1) * C), 0.0)
-    outputs, outputs_of_last = 0.0, np.ceil(of_last / words)
-    if gemm[0] == 1:
-        if first < final:
-            outputs = np.ceil((C - at) / words) + (final - first - 1) * np.ceil(C / words)
-            if not has_last:
-                outputs += np.ceil((end - final * C) / words)
-        elif not has_last:
-            outputs = np.ceil(columns / words)
-    return final - first + 1, has_last, columns, of_last, weights, outputs, outputs_of_last
-
-
-@formula
-def tiles_alike(gemm, tile, layout, t, tiles):
-    """Tiles of columns from ``t`` on, at least, for which :func:`columns_of` says the same."""
-    C, T_C, B_P = gemm[2], tile[2], layout[2]
-    if np.floor(C / T_C) * T_C == C:  # each lies in one sample column
-        before_last = int((B_P - 1) * C / T_C)
-        return before_last - t if t < before_last else tiles - t
-    return max(tiles - 1 - t, 1) if B_P == 1 else 1
-
-
-@formula
-def pass_beats(gemm, source, tile, part, of_block, words, fetched):
-    """Beats of a pass: the load of a tile that is full along P, the load of the last along P, and the store.
-
-    ``of_block``: beats of its rows of inputs and of outputs, then of the rows that the last sample column holds.
-    """
-    P, T_P = gemm[1], tile[1]
-    touched, has_last, columns, of_last, weights, outputs, outputs_of_last = part
-    all_in, all_out, last_in, last_out = of_block
-    final = P - (tiles_along(P, T_P) - 1) * T_P
-    inputs = (touched - has_last) * all_in + has_last * last_in
-    deep, deep_of_last = T_P, final
-    if along_P(gemm[0], source):
-        deep, deep_of_last = np.ceil(T_P / words), np.ceil(final / words)
-    store = (columns - of_last) * all_out + of_last * last_out
-    if gemm[0] == 1:
-        store = outputs * all_out + outputs_of_last * last_out
-    return (
-        inputs * deep + np.ceil(fetched * T_P * weights),
-        inputs * deep_of_last + np.ceil(fetched * final * weights),
-        store,
-    )
 
 
 @formula
@@ -294,34 +219,8 @@ def same(one, other):
 
 
 @formula
-def beats_of_layer(gemm, source, tile, layout, rows, words, fetched, adds):
-    """Beats of each block for :func:`pass_beats`, of a share of a store at most, and of one group and run in all."""
-    R, P, C, _ = gemm
-    b, B_R, B_P, runs = layout
-    down, filled = B_R * R, b // runs - B_R * (B_P - 1)
-    steps, tiles, blocks = tiles_along(P, tile[1]), int(tiles_along(B_P * C, tile[2])), int(np.ceil(down / rows))
-    line, of_beat = line_of(R, source), rows_of_beat(source, words)
-    of_blocks = np.empty((blocks, 4))
-    for m in range(blocks):
-        begin, end = m * rows, min((m + 1) * rows, down)
-        held = min(end, filled * R)
-        of_blocks[m, 0], of_blocks[m, 1] = beats_of(line, begin, end, of_beat), beats_of(R, begin, end, words)
-        of_blocks[m, 2], of_blocks[m, 3] = beats_of(line, begin, held, of_beat), beats_of(R, begin, held, words)
-    most = beats = 0.0
-    t = 0
-    while t < tiles:
-        part, more = columns_of(gemm, tile, layout, t, words), tiles_alike(gemm, tile, layout, t, tiles)
-        for m in range(blocks):
-            full, final, store = pass_beats(gemm, source, tile, part, of_blocks[m], words, fetched)
-            most = max(most, store)
-            beats += more * ((steps - 1) * full + final + (1 + adds) * store)
-        t += more
-    return of_blocks, np.ceil(most / steps), beats
-
-
-@formula
 def run_layer(layer, tile, layout, rows, engine):
-    """Cycles of one layer, and parts of them: (all, computing, beats, first load, last store)."""
+    """Cycles of one layer, and parts of them: (all, computing, beats, lines of the bus, first load, last store)."""
     gemm, source, fetched, adds = layer
     port, drain, _, _, _ = engine
     R, P, C, groups = gemm
@@ -329,7 +228,11 @@ def run_layer(layer, tile, layout, rows, engine):
     _, B_R, B_P, runs = layout
     words, down = port[0], B_R * R
     steps, tiles, blocks = int(tiles_along(P, T_P)), int(tiles_along(B_P * C, T_C)), int(np.ceil(down / rows))
-    of_blocks, quota, beats = beats_of_layer(gemm, source, tile, layout, rows, words, fetched, adds)
+    of_blocks, quota, beats = beats_of_layer(gemm, source, tile, layout, rows, words, fetched)
+    loads = stores = port
+    if port[4] > 0:
+        of_loads, of_stores = seconds_of_layer(layer, tile, layout, rows, words, of_blocks, quota, beats)
+        loads, stores = slower(port, of_loads), slower(port, of_stores)
     state = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     known = (-1.0, -1.0, -1.0, -1.0)  # the last pass: compute, loads, store
     first = store = later = 0.0
@@ -346,14 +249,14 @@ def run_layer(layer, tile, layout, rows, engine):
                     state = shifted(state, later)
                     continue
                 before = state
-                state = run_pass(state, steps, compute, burst(full, port), burst(final, port), quota, port, adds)
+                state = run_pass(state, steps, compute, burst(full, loads), burst(final, loads), quota, stores, adds)
                 state = state[0], state[1], state[2], state[3], state[4], store, state[0] + drain
                 later = 0.0
                 if this == known and same(before, state):
                     later = state[0] - before[0]
                 known = this
                 if first == 0:
-                    first = burst(full if steps > 1 else final, port) + port[3] + START
+                    first = burst(full if steps > 1 else final, loads) + port[3] + START
             more = tiles_alike(gemm, tile, layout, t, tiles) - 1
             t += 1
             if more > 0 and same(at_tile, state):
@@ -364,14 +267,15 @@ def run_layer(layer, tile, layout, rows, engine):
             state = shifted(state, (state[0] - at_start[0]) * (times - group))
             break
     _, _, free, pending, begin, left, ready = state
-    _, free = turn(free, free, 0.0, pending, begin, share_times(pending, port, adds))
-    fetch, there, last = share_times(left, port, adds)
+    _, free = turn(free, free, 0.0, pending, begin, share_times(pending, stores, adds))
+    fetch, there, last = share_times(left, stores, adds)
     rest = down - (blocks - 1) * rows
     busy = max(np.ceil(rows / V), IN_FLIGHT) * (blocks - 1) + max(np.ceil(rest / V), IN_FLIGHT)
     return (
         max(free + fetch, free + there, ready) + last,
         times * tiles * steps * busy,
-        times * beats * port[2] / port[1],
+        times * (beats.loads + (1 + adds) * beats.stores) * port[2] / port[1],
+        times * (beats.loads * loads[2] + (1 + adds) * beats.stores * stores[2]) / port[1],
         first,
         drain + last,
     )
@@ -459,7 +363,7 @@ def place_of_least(values, count):
 
 
 @kernel
-def bound_layouts(layer, tiles, plan, first, last, engine, room, only_least):
+def bound_layouts(layer, tiles, layouts, first, last, engine, room, only_least):
     """Fill in a bound of each (k, layout) as built, whatever the number of blocks; infinite for too many samples.
 
     Returns the least one.  If ``only_least`` is asked for, others may be infinite, too.
@@ -470,7 +374,7 @@ def bound_layouts(layer, tiles, plan, first, last, engine, room, only_least):
         tile = tile_at(tiles, code)
         steps = tiles_along(gemm[1], tile[1])
         for n in range(first, last):
-            at, layout = code * wide + n - first, layout_at(plan, n)
+            at, layout = code * wide + n - first, layout_at(layouts, n)
             _, B_R, B_P, runs = layout
             down = B_R * gemm[0]
             room[at] = np.inf
@@ -509,7 +413,7 @@ def bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds):
 
 
 @kernel
-def choose_as_built(layer, tiles, plan, first, last, engine, room):
+def choose_as_built(layer, tiles, layouts, first, last, engine, room):
     """The best (k, B_R, blocks) of a layer as built; ``room`` has the bounds of :func:`bound_layouts`."""
     wide, gemm = last - first, layer.gemm
     count = tiles.shape[1] * wide
@@ -520,7 +424,7 @@ def choose_as_built(layer, tiles, plan, first, last, engine, room):
         if room[at] > best or room[at] == np.inf:
             break
         room[at] = np.inf
-        tile, layout = tile_at(tiles, at // wide), layout_at(plan, first + at % wide)
+        tile, layout = tile_at(tiles, at // wide), layout_at(layouts, first + at % wide)
         shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
         several = bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds)
         for _ in range(several):
@@ -542,12 +446,12 @@ def choose_as_built(layer, tiles, plan, first, last, engine, room):
 
 
 @kernel
-def choose_ideal(layer, tiles, plan, first, last, engine):
+def choose_ideal(layer, tiles, layouts, first, last, engine):
     """The best (k, B_R) of a layer if all transfers overlap; each block has the most rows that fit."""
     wide, gemm = last - first, layer.gemm
     best, taken, chosen, chosen_blocks, least = np.inf, np.inf, -1, 1.0, (0.0, 0.0)
     for at in range(tiles.shape[1] * wide):
-        tile, layout = tile_at(tiles, at // wide), layout_at(plan, first + at % wide)
+        tile, layout = tile_at(tiles, at // wide), layout_at(layouts, first + at % wide)
         shape = shape_of(gemm, tile, layout)
         if shape[0] > engine.samples:
             continue
@@ -564,36 +468,36 @@ def choose_ideal(layer, tiles, plan, first, last, engine):
 
 
 @kernel
-def choose(layer, tiles, plan, first, last, engine, mode, room):
-    """The best (k, B_R, blocks) of a layer for one batch size, of the layouts ``first`` to ``last`` of a plan.
+def choose(layer, tiles, layouts, first, last, engine, mode, room):
+    """The best (k, B_R, blocks) of a layer for one batch size, of the layouts ``first`` to ``last``.
 
     It has the least price; on equal ones fewer cycles win, then fewer words, then the smaller stacking code, then the
     smaller B_R, then fewer blocks.
     ``tiles`` (4, codes) is a design under each stacking code, ``room`` (codes * layouts,) is for bounds.  Layouts that
     need more samples side by side than the design has are left out.
-    Returns cycles (infinite if none is left), code, row of the plan, blocks, words of maps and of weights; in mode
+    Returns cycles (infinite if none is left), code, row of ``layouts``, blocks, words of maps and of weights; in mode
     ``BOUND`` the least bound and no choice.
     """
     if mode == IDEAL:
-        return choose_ideal(layer, tiles, plan, first, last, engine)
-    least = bound_layouts(layer, tiles, plan, first, last, engine, room, mode == BOUND)
+        return choose_ideal(layer, tiles, layouts, first, last, engine)
+    least = bound_layouts(layer, tiles, layouts, first, last, engine, room, mode == BOUND)
     if mode == BOUND:
         return least, 0, first, 0.0, 0.0, 0.0
-    return choose_as_built(layer, tiles, plan, first, last, engine, room)
+    return choose_as_built(layer, tiles, layouts, first, last, engine, room)
 
 
 @kernel
-def run_designs(tiles, work, plan, engines, mode, choice, figures):
+def run_designs(tiles, work, layouts, engines, mode, choice, figures):
     """Fill in cycles, words moved off chip and accesses to buffers, and the layouts of the last design.
 
     Shapes: ``tiles`` (4, codes, D); ``figures`` (3, D, S, B_max).
     """
     cycles, words, accesses = figures[0], figures[1], figures[2]
     stages, batches = cycles.shape[1], cycles.shape[2]
-    room = np.empty(plan.codes * len(plan.layouts))
+    room = np.empty(layouts.codes * len(layouts.table))
     for d in range(tiles.shape[2]):
         of_all = engines.port
-        port = Port(of_all.words[d], of_all.ready[d], of_all.cycles[d], of_all.latency)
+        port = Port(of_all.words[d], of_all.ready[d], of_all.cycles[d], of_all.latency, of_all.aligned)
         engine = EngineTimes(port, engines.drain[d], engines.samples[d], engines.words_per_cycle[d], engines.prices)
         for s in range(stages):
             for i in range(batches):
@@ -602,22 +506,22 @@ def run_designs(tiles, work, plan, engines, mode, choice, figures):
                 accesses[d, s, i] = 2 * words[d, s, i]
         for u in range(work.gemms.shape[0]):
             gemm, kind, fetched = gemm_at(work, u), work.kinds[u], work.fetched[u]
-            layer = LayerSizes(gemm, (work.sources[u, 0], work.sources[u, 1]), fetched, work.adds[u])
-            first = plan.starts[kind]
+            layer = LayerSizes(gemm, source_at(work, u), fetched, work.adds[u])
+            first = layouts.starts[kind]
             for i in range(batches):
-                last = plan.starts[kind + 1]
+                last = layouts.starts[kind + 1]
                 if i + 1 < batches:
-                    last = plan.fewest_rows[kind, i + 1]
+                    last = layouts.fewest_rows[kind, i + 1]
                 taken, code, n, blocks, maps, weights = choose(
-                    layer, tiles[:, :, d], plan, first, last, engine, mode, room
+                    layer, tiles[:, :, d], layouts, first, last, engine, mode, room
                 )
                 first = last
-                _, B_R, _, _ = layout_at(plan, n)
+                _, B_R, _, _ = layout_at(layouts, n)
                 moved = maps + weights
                 choice.codes[u, i], choice.B_R[u, i], choice.blocks[u, i] = code, B_R, int(blocks)
                 choice.cycles[u, i], choice.words[u, i] = taken, moved
                 stayed = stayed_words(weights, fetched)
-                choice.on_chip[u, i] = on_chip_words(gemm, tile_at(tiles[:, :, d], code), layout_at(plan, n), stayed)
+                choice.on_chip[u, i] = on_chip_words(gemm, tile_at(tiles[:, :, d], code), layout_at(layouts, n), stayed)
                 for s in range(stages):
                     repeats = work.repeats[u, s]
                     cycles[d, s, i] += repeats * taken
@@ -631,13 +535,15 @@ def run_layers(layers, tiles, layouts, blocks, engine, mode):
     """What :func:`run_layer` returns of N layers, then their words, the words of weights, blocks and their rows.
 
     If transfers are ideal, each block has the most rows that fit, and no part is known but the computing.
-    Shapes: ``tiles`` (N, 4), ``layouts`` (N, 4), ``blocks`` (N,), returns (N, 9).
+    Shapes: ``tiles`` (N, 4), ``layouts`` (N, 4), ``blocks`` (N,), returns (N, 10).
     """
-    figures = np.zeros((len(blocks), 9))
+    figures = np.zeros((len(blocks), 10))
     for n in range(len(blocks)):
         sizes, source = layers.gemm[n], layers.source[n]
         gemm = sizes[0], sizes[1], sizes[2], sizes[3]
-        layer = LayerSizes(gemm, (source[0], source[1]), layers.fetched[n], layers.adds[n])
+        layer = LayerSizes(
+            gemm, (source[0], source[1], source[2], source[3], source[4]), layers.fetched[n], layers.adds[n]
+        )
         tile = tiles[n, 0], tiles[n, 1], tiles[n, 2], tiles[n, 3]
         layout = layouts[n, 0], layouts[n, 1], layouts[n, 2], layouts[n, 3]
         shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
@@ -648,28 +554,28 @@ def run_layers(layers, tiles, layouts, blocks, engine, mode):
             figures[n, 1] = gemm[3] * layout[3] * tiles_along(down, tile[3]) * steps
         else:
             rows = rows_of(down, layer.source, tile[3], blocks[n])
-            divided, figures[n, 8] = np.ceil(down / rows), rows
+            divided, figures[n, 9] = np.ceil(down / rows), rows
             # one by one: to put a tuple into a slice takes four seconds to compile
-            figures[n, 0], figures[n, 1], figures[n, 2], figures[n, 3], figures[n, 4] = run_layer(
-                layer, tile, layout, rows, engine
-            )
+            taken = run_layer(layer, tile, layout, rows, engine)
+            figures[n, 0], figures[n, 1], figures[n, 2] = taken[0], taken[1], taken[2]
+            figures[n, 3], figures[n, 4], figures[n, 5] = taken[3], taken[4], taken[5]
         maps, weights = layer_words(layer, layout, shape, divided)
-        figures[n, 5], figures[n, 6], figures[n, 7] = maps + weights, weights, divided
+        figures[n, 6], figures[n, 7], figures[n, 8] = maps + weights, weights, divided
     return figures
 
 
 @kernel
-def weigh(layer, tiles, plan, kind, engine, mode):
+def weigh(layer, tiles, layouts, kind, engine, mode):
     """Cycles, blocks, words of every (k, layout) of a layer; infinite cycles where too many samples are side by side.
 
     Shapes: ``tiles`` (4, codes), returns (3, codes, N).
     """
-    first, last = plan.starts[kind], plan.starts[kind + 1]
+    first, last = layouts.starts[kind], layouts.starts[kind + 1]
     figures, room = np.empty((3, tiles.shape[1], last - first)), np.empty(1)
     for code in range(tiles.shape[1]):
         for n in range(first, last):
             cycles, _, _, blocks, maps, weights = choose(
-                layer, tiles[:, code : code + 1], plan, n, n + 1, engine, mode, room
+                layer, tiles[:, code : code + 1], layouts, n, n + 1, engine, mode, room
             )
             figures[0, code, n - first], figures[1, code, n - first] = cycles, blocks
             figures[2, code, n - first] = maps + weights

@@ -108,7 +108,7 @@ class LayerArrays(NamedTuple):
     repeats: NDArray[np.float64]  # (U, S), occurrences in each stage for the mean request
     memory_words: NDArray[np.float64]  # (S,), moved for each sample by the memory-only layers of each stage
     fetched: NDArray[np.float64]  # (U,), share of the weights that is fetched; the rest stays in a persistent buffer
-    sources: NDArray[np.float64]  # (U, 2), line and stride of :class:`fluidb.models.Layer`
+    sources: NDArray[np.float64]  # (U, 5), line, stride, step and window of :class:`fluidb.models.Layer`
     adds: NDArray[np.float64]  # (U,), 1 if the store adds a residual map
 
     @property
@@ -139,7 +139,7 @@ def distinct(
 ) -> tuple[LayerArrays, NDArray[np.int64]]:
     """Equal layers once, in order of first appearance."""
     words = np.zeros(len(network.exits))
-    index: dict[tuple[Gemm, LayerKind, int, int, bool, float], int] = {}
+    index: dict[tuple[Gemm, LayerKind, tuple[int, ...], bool, float], int] = {}
     repeats: list[list[int]] = []
     rows: list[int] = []
     shares = iter(fetched_shares(products_of(network, pooled=pooled), room))
@@ -148,15 +148,15 @@ def distinct(
         if product is None:
             words[layer.stage - 1] += layer.memory_words * memory_layers
             continue
-        key = product, LayerKind.of(layer), layer.line, layer.stride, layer.residual, next(shares)
+        source = layer.line, layer.stride, layer.step, *layer.window
+        key = product, LayerKind.of(layer), source, layer.residual, next(shares)
         row = index.setdefault(key, len(index))
         if row == len(repeats):
             repeats.append([0] * len(words))
         repeats[row][layer.stage - 1] += 1
         rows.append(row)
-    gemms, of_layers, lines, strides, adds, fetched = zip(*index, strict=True)
+    gemms, of_layers, sources, adds, fetched = zip(*index, strict=True)
     kinds = np.array(of_layers, dtype=np.int64)
-    sources = zip(lines, strides, strict=True)
     figures = (np.array(list(values), dtype=np.float64) for values in (repeats, words, fetched, sources, adds))
     return LayerArrays(np.array(gemms, dtype=np.float64), kinds, *figures), np.array(rows)
 
@@ -178,7 +178,7 @@ def merged(
         repeats[at, first : (first := first + len(work.memory_words))] = share * work.repeats
     words = [share * work.memory_words for (work, _), share in zip(parts, workload.shares, strict=True)]
     layers = np.array(list(index))
-    kinds, (fetched, sources, adds) = layers[:, 4].astype(np.int64), (layers[:, 5], layers[:, 6:8], layers[:, 8])
+    kinds, (fetched, sources, adds) = layers[:, 4].astype(np.int64), (layers[:, 5], layers[:, 6:11], layers[:, 11])
     rest = fetched.copy(), sources.copy(), adds.copy()
     arrays = LayerArrays(layers[:, :4].copy(), kinds, repeats, np.concatenate(words), *rest)
     return arrays, np.concatenate([at[rows] for at, (_, rows) in zip(places, parts, strict=True)])

@@ -137,20 +137,20 @@ class AskedNetwork:
 
     keys: NetworkKeys
     table: LatencyTable | None  # of the hardware that the file states, if it does
-    found: PlanNetwork | None  # the network itself, if the file states it
+    stated: PlanNetwork | None  # the network itself, if the file states it
 
     @property
     def name(self) -> str:
         """The name of the network that its tables state."""
-        if self.found is not None:
-            return self.found.network.name
+        if self.stated is not None:
+            return self.stated.network.name
         assert self.table is not None
         return self.table.network
 
     def model(self, table: LatencyTable) -> Network:
         """The network; only its exits are known where the file does not state it."""
-        if self.found is not None:
-            return self.found.network
+        if self.stated is not None:
+            return self.stated.network
         return Network.model_construct(name=self.name, title="", sources={}, exits=table.exits, layers=[])
 
 
@@ -159,11 +159,11 @@ def networks_asked(path: AnyPath) -> list[AskedNetwork]:
     folder, asked = Path(path).parent, []
     for index, keys in enumerate(read_toml(NetworksFile, path).networks):
         table = None if keys.table is None else read_latency(folder / keys.table)
-        found = None
+        stated = None
         if keys.network is not None:
             samples = None if keys.samples is None else read_samples(folder / keys.samples)
             members = find_networks(beside(folder, keys.network, NETWORKS), samples)
-            found = members[0]
+            stated = members[0]
             if len(members) > 1:
                 raise InputError(
                     f'{path}: networks[{index}] ("{keys.name}"): network: expected a network, found the SuperNet '
@@ -174,7 +174,7 @@ def networks_asked(path: AnyPath) -> list[AskedNetwork]:
                 f'{path}: networks[{index}] ("{keys.name}"): expected its network or the folder of its latency table, '
                 'found neither; state e.g. network = "resnet50"'
             )
-        asked.append(AskedNetwork(keys, table, found))
+        asked.append(AskedNetwork(keys, table, stated))
     return asked
 
 
@@ -185,19 +185,19 @@ def sources_of(name: str, asked: Sequence[AskedNetwork], designs: DesignOptions)
         check_one_npu([NamedTable(table.network, table, 1.0) for table in tables])
         return SeveralTables(name, tables)
     platform = load_platform(name, kind=Platform)
-    found = [network.found for network in asked if network.found is not None]
-    if len(found) < len(asked):
-        own = next(network.keys.name for network in asked if network.found is None)
+    stated = [network.stated for network in asked if network.stated is not None]
+    if len(stated) < len(asked):
+        own = next(network.keys.name for network in asked if network.stated is None)
         raise InputError(
             f"networks: {own}: network: expected it, as designs for {name} are searched, found a table only; state "
             'e.g. network = "resnet50"'
         )
     if isinstance(platform, Board):
-        models = [network.network for network in found]
+        models = [network.network for network in stated]
         problem = designs.read(one_behind_another(models, [network.keys.name for network in asked]), name)
         return BoardSource(*problem, networks=models)
     if isinstance(platform, Device):
-        return SeveralTables(name, [tabulate_file(network.file, network.path, platform) for network in found])
+        return SeveralTables(name, [tabulate_file(network.file, network.path, platform) for network in stated])
     raise InputError(
         f"{name}: expected a board, a device, or a folder with a latency table of each network, found another "
         "platform; several networks run on one device"

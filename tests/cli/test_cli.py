@@ -185,7 +185,9 @@ def test_golden_output(
     if "kept" in arguments:
         chip, options = load_platform("sushi-zcu104", kind=Accelerator), SubGraphOptions(columns=2)
         write_subgraphs(find_subgraphs(load_family("ofa_mobilenet_v3"), chip, options), tmp_path / "kept")
-    arguments = ["tiny" if item == "DESIGN" else item for item in arguments] + (["--json"] if kind == "json" else [])
+    arguments = ["tiny" if argument == "DESIGN" else argument for argument in arguments] + (
+        ["--json"] if kind == "json" else []
+    )
     done = (installed if kind == "txt" and name in ALONE else fluidb)(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
     path = GOLDEN / f"{name}.{kind}"
@@ -530,7 +532,7 @@ def test_bad_input_is_one_clear_line(fluidb: Run, tmp_path: Path, tiny_design: P
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     before = sorted(tmp_path.rglob("*"))
     arguments, expected = BAD[case]
-    shown = lines(fluidb(*[tiny_design if item == "DESIGN" else item for item in arguments]))
+    shown = lines(fluidb(*[tiny_design if argument == "DESIGN" else argument for argument in arguments]))
     assert len(shown) == 1
     assert all(part in shown[0] for part in expected), shown
     assert sorted(tmp_path.rglob("*")) == before

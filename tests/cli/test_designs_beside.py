@@ -33,13 +33,13 @@ def test_what_differs_stands_in_a_table_and_the_rest_above(fluidb: Run, pair: tu
 def test_json_has_each_design_with_its_latencies(fluidb: Run, pair: tuple[str, str]) -> None:
     record = json.loads(fluidb("compare", *pair, "--json").stdout)
     assert record["schema"] == "fluidb.compare-designs-output/1"
-    assert [item["design"] for item in record["designs"]] == list(pair)
-    for item in record["designs"]:
-        alone = json.loads(fluidb("latency", item["design"], "--json").stdout)
-        assert len(item["latency_s"]) == len(item["exits"]) == len(alone["exits"])
-        assert {len(times) for times in item["latency_s"]} == {4}
-        assert item["latency_s"][-1] == sorted(item["latency_s"][-1])
-        assert item["T_P"] * item["T_C"] == (item["dsp_share"] * 24)
+    assert [design["design"] for design in record["designs"]] == list(pair)
+    for design in record["designs"]:
+        alone = json.loads(fluidb("latency", design["design"], "--json").stdout)
+        assert len(design["latency_s"]) == len(design["exits"]) == len(alone["exits"])
+        assert {len(times) for times in design["latency_s"]} == {4}
+        assert design["latency_s"][-1] == sorted(design["latency_s"][-1])
+        assert design["T_P"] * design["T_C"] == (design["dsp_share"] * 24)
 
 
 def test_one_design_against_itself_does_not_differ(fluidb: Run, pair: tuple[str, str]) -> None:

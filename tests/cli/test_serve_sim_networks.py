@@ -87,9 +87,9 @@ def test_requirements_are_those_of_a_network_or_of_all(fluidb: Run, folder: Path
     done = fluidb(*SERVE, "--json", "--require", asked[0], "--require", asked[1], "--require", "fairness >= 1 %")
     assert done.returncode == 1
     verdicts = json.loads(done.stdout)["requirements"]
-    assert [item["name"] for item in verdicts] == ["violation_rate[people]", "violation_rate[goods]", "fairness"]
-    assert [item["holds"] for item in verdicts] == [True, False, True]
-    assert [item["value"] for item in verdicts[:2]] == rates
+    assert [verdict["name"] for verdict in verdicts] == ["violation_rate[people]", "violation_rate[goods]", "fairness"]
+    assert [verdict["holds"] for verdict in verdicts] == [True, False, True]
+    assert [verdict["value"] for verdict in verdicts[:2]] == rates
 
 
 def test_clients_and_deadlines_serve_several_networks_too(fluidb: Run, folder: Path) -> None:

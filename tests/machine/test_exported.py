@@ -122,4 +122,4 @@ def test_the_script_of_the_page_measures_pytorch(tmp_path, monkeypatch):
     )
     printed = run_shell(blocks("docs/real-device.md", "sh")[2], tmp_path)
     assert "requests" in printed
-    assert [item.name for item in onnx.load("net.onnx").graph.output] == ["e1", "e2"]
+    assert [value.name for value in onnx.load("net.onnx").graph.output] == ["e1", "e2"]

@@ -26,9 +26,9 @@ def test_a_line_comes_back_exactly(tmp_path):
     write_sweep(SWEEP, seconds, tmp_path / "s.csv", replace=False)
     found = fit_device(tmp_path / "s.csv")
     assert (found.gflop_s, found.layer_s, found.r2) == pytest.approx((12.5, 3e-4, 1.0))
-    assert [item.convolution for item in found.points] == SWEEP
-    assert [item.measured_s for item in found.points] == seconds
-    assert max(abs(item.residual_s) for item in found.points) < 1e-15
+    assert [point.convolution for point in found.points] == SWEEP
+    assert [point.measured_s for point in found.points] == seconds
+    assert max(abs(point.residual_s) for point in found.points) < 1e-15
 
 
 @settings(max_examples=40)
@@ -53,9 +53,9 @@ def test_a_negative_fixed_time_becomes_0(fluidb: Run, tmp_path):
     """Times that grow faster than the work: ordinary least squares would cross below 0."""
     (tmp_path / "s.csv").write_text(f"{HEADER}1,1,1,1,1,1\n2,1,1,1,1,4\n")  # 4 and 8 operations
     done = fluidb("platforms", "fit", "s.csv", "--plot", "s.svg", "--json")
-    found = json.loads(done.stdout)
-    assert found["layer_s"] == 0
-    assert 1 / found["gflop_s"] == pytest.approx((4 * 1 + 8 * 4) / (16 + 64) * 1e9)
+    record = json.loads(done.stdout)
+    assert record["layer_s"] == 0
+    assert 1 / record["gflop_s"] == pytest.approx((4 * 1 + 8 * 4) / (16 + 64) * 1e9)
     assert "R2" in (tmp_path / "s.svg").read_text()
     assert "0 ms a layer, the least allowed" in fluidb("platforms", "fit", "s.csv").stdout
 

@@ -131,7 +131,7 @@ def test_the_file_s_thresholds_are_those_of_every_command(fluidb: Run, tmp_path:
                     c = MatMul (i, v) d = MatMul (c, w) b = Softmax <axis=1> (d) }}> }}"""
     model = onnx.parser.parse_model(text)
     del model.graph.input[1:]
-    kept = [item for item in model.graph.initializer if item.name in {"t", "one"}]
+    kept = [tensor for tensor in model.graph.initializer if tensor.name in {"t", "one"}]
     del model.graph.initializer[:]
     weights = {"v": random.normal(size=(7, 7)) / 3, "w": random.normal(size=(7, 4)) / 2}
     held = [onnx.numpy_helper.from_array(values.astype(np.float32), name) for name, values in weights.items()]
@@ -165,8 +165,8 @@ def test_the_file_s_thresholds_are_those_of_every_command(fluidb: Run, tmp_path:
     run("latency", "net.toml", "rtx-2080-ti", "-o", "gpu")
     elsewhere = run("serve-sim", "gpu", "--samples", "here/samples.npz", "--trace", "t.csv", "--slo", "50ms", "--json")
     assert json.loads(elsewhere)["exits_from"].startswith(f"{said} of ")
-    found = json.loads(run("thresholds", "gpu", "--samples", "here/samples.npz", *common[:-1]))
-    assert 0.7 in [point["threshold"] for point in found["points"]]
+    record = json.loads(run("thresholds", "gpu", "--samples", "here/samples.npz", *common[:-1]))
+    assert 0.7 in [point["threshold"] for point in record["points"]]
 
 
 SQUEEZED = """

@@ -32,14 +32,14 @@ def test_both_clocks_agree_on_every_request(network, scenario, monkeypatch):
         told[request] = client.clock.now_s()
 
     monkeypatch.setattr(loadgen.Client, "complete", noted)
-    found = loadgen.drive(network, blank_table(network, 4), "fluid", scenario, count=COUNT, rate_per_s=200.0)
-    replay, theirs_s = found.ours.served.replay, found.latency_s
+    driven = loadgen.drive(network, blank_table(network, 4), "fluid", scenario, count=COUNT, rate_per_s=200.0)
+    replay, theirs_s = driven.ours.served.replay, driven.latency_s
     arrival_s, finish_s, ours_s = replay.traffic.trace.arrival_s, replay.finish_s, replay.latency_s
-    assert (len(theirs_s), len(ours_s), found.ours.answers_wrong) == (COUNT, COUNT, 0)
-    assert found.ours.served.summary.unfinished == 0
+    assert (len(theirs_s), len(ours_s), driven.ours.answers_wrong) == (COUNT, COUNT, 0)
+    assert driven.ours.served.summary.unfinished == 0
     assert (ours_s <= theirs_s * 1.01 + 1e-3).all()  # its clock may be set while it runs; ours may not
     order = np.argsort(finish_s, kind="stable")
-    told_s = found.completed_s[order]
+    told_s = driven.completed_s[order]
     batch = np.unique(np.sort(finish_s), return_inverse=True)[1]
     for earlier, later in zip(range(batch[-1]), range(1, batch[-1] + 1), strict=True):
         assert told_s[batch == earlier].max() <= told_s[batch == later].min()
@@ -61,7 +61,7 @@ def test_loadgen_ends_if_the_device_fails(network, monkeypatch):
         return run_stage(number, tensors)
 
     monkeypatch.setattr(network.session, "run_stage", fails)
-    found = loadgen.drive(network, blank_table(network, 4), "serial", "SingleStream", count=COUNT)
-    assert found.ours.outcome.failure == "stage 2 failed: out of memory"
-    assert len(found.latency_s) == COUNT
-    assert 0 < np.isfinite(found.ours.served.replay.finish_s).sum() < COUNT
+    driven = loadgen.drive(network, blank_table(network, 4), "serial", "SingleStream", count=COUNT)
+    assert driven.ours.outcome.failure == "stage 2 failed: out of memory"
+    assert len(driven.latency_s) == COUNT
+    assert 0 < np.isfinite(driven.ours.served.replay.finish_s).sum() < COUNT

@@ -112,9 +112,9 @@ def test_the_network_that_ships_answers_as_on_its_small_maps():
     model = onnx.load(MODEL)
     small = onnx.ModelProto()
     small.CopyFrom(model)
-    for item in (item for made in small.graph.node if made.op_type == "Conv" for item in made.attribute):
-        item.ints[:] = [size // 8 for size in item.ints]
-    (scales,) = (item for item in small.graph.initializer if item.name == "scales")
+    for attribute in (each for made in small.graph.node if made.op_type == "Conv" for each in made.attribute):
+        attribute.ints[:] = [size // 8 for size in attribute.ints]
+    (scales,) = (tensor for tensor in small.graph.initializer if tensor.name == "scales")
     scales.CopyFrom(numpy_helper.from_array(np.ones(4, np.float32), "scales"))
     samples = np.load(INPUTS)["input"][:40]
     found = [start(which, 1).run(None, {"image": samples}) for which in (model, small)]

@@ -86,9 +86,9 @@ def made(tmp_path_factory):
     network = RealNetwork(str(network_file(folder)), folder / "in.npz")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measuring_protocol, "ALONE", 3)
-        found = measure(network, b_max=3, repeats=2, name="here")
-    write_measurement(network, found, folder / "dev")
-    return network, found, folder
+        measured = measure(network, b_max=3, repeats=2, name="here")
+    write_measurement(network, measured, folder / "dev")
+    return network, measured, folder
 
 
 def test_a_measured_network_is_an_ordinary_device(made):
@@ -231,7 +231,9 @@ def test_networks_side_by_side_answer_as_each_alone(made):
     assert (done.answers_wrong, done.outcome.failure) == (0, "")
     assert done.served.requirements[0].holds
     replay, samples = done.served.replay, network.samples()
-    seeds = prepare_requests([replace(item, samples=samples) for item in networks], requests, requests.read()).seeds
+    seeds = prepare_requests(
+        [replace(network, samples=samples) for network in networks], requests, requests.read()
+    ).seeds
     for number, (part, least) in enumerate(zip(replay.by_network, (0.5, 0.9), strict=True)):
         sure = samples.confidences[samples.drawn(len(part.traffic), seeds[number])] >= least
         sure[:, -1] = True

@@ -83,14 +83,14 @@ def test_confidences_that_come_with_the_answers_decide_the_same_exits(workload, 
     later = replace(traffic, exits=np.full(len(trace), exits))
     for spec in ("serial", "fluid", "pame:timeout=0"):
         scheduler = find_policy(spec)
-        found = in_steps(
+        replay = in_steps(
             table, later, scheduler, lambda clock: Answers(clock, confidences), levels=[np.full(exits - 1, 0.6)]
         )
-        assert_same(found.replay, simulate(table, traffic, scheduler))
+        assert_same(replay.replay, simulate(table, traffic, scheduler))
         moves = replace(scheduler, policy=replace(scheduler.policy, thresholds=True))  # its memory holds thresholds
         levels = np.full(exits - 1, 0.6)
-        found = in_steps(table, later, moves, lambda clock: Answers(clock, confidences), levels=[levels])
-        assert_same(found.replay, simulate(table, later, moves))
+        replay = in_steps(table, later, moves, lambda clock: Answers(clock, confidences), levels=[levels])
+        assert_same(replay.replay, simulate(table, later, moves))
 
 
 def carrying(stages):
@@ -299,9 +299,9 @@ def test_several_networks_are_served_as_by_the_simulator(spec, clients):
 def test_a_device_that_was_idle_wakes_up_first():
     """Requests at 0 and 10 s find it idle, the one at 0.5 s does not; each takes 1 s."""
     table = table_of([[1.0]]).model_copy(update={"wake_up_s": 0.25})
-    found = simulate(table, traffic_of(trace_of([0.0, 0.5, 10.0]), np.array([1, 1, 1]), 100.0), find_policy("serial"))
-    assert found.finish_s.tolist() == [1.25, 2.25, 11.25]
-    assert found.overhead_s == 0.5
+    replay = simulate(table, traffic_of(trace_of([0.0, 0.5, 10.0]), np.array([1, 1, 1]), 100.0), find_policy("serial"))
+    assert replay.finish_s.tolist() == [1.25, 2.25, 11.25]
+    assert replay.overhead_s == 0.5
 
 
 def test_places_that_were_not_given_up_are_padding_of_a_merged_batch():

@@ -452,8 +452,8 @@ def test_clients_are_told_if_the_device_fails(network, monkeypatch):
 
 
 def test_the_command_serves_curl_until_it_is_told_to_end(network, tmp_path):
-    found = measure(network, b_max=2, repeats=2, name="here")
-    write_measurement(network, found, tmp_path / "here")
+    measured = measure(network, b_max=2, repeats=2, name="here")
+    write_measurement(network, measured, tmp_path / "here")
     asked = ["serve", network.path, "here", "--inputs", network.path.parent / "in.npz", "--slo", "50ms", "--port", 0]
     with start_fluidb(*asked, "--policy", "adaptb:timeout=M", cwd=tmp_path) as process:
         assert process.stderr is not None

@@ -47,16 +47,18 @@ REGIONS = [["a", "b"], ["c", "d"]]
 )
 def test_the_bridge_is_the_first_block_of_every_later_region(network, after, bridge_blocks) -> None:
     candidates = find_candidates(*read_network_file(network))
-    assert [item.block for item in candidates] == after
-    assert [item.name for item in candidates] == [f"H{block}" for block in after]
-    ends = [sum(op.op == "add" for op in item.layers) for item in candidates]  # a bottleneck ends with an addition
+    assert [candidate.block for candidate in candidates] == after
+    assert [candidate.name for candidate in candidates] == [f"H{block}" for block in after]
+    ends = [
+        sum(op.op == "add" for op in candidate.layers) for candidate in candidates
+    ]  # a bottleneck ends with an addition
     assert ends == bridge_blocks
 
 
 def test_all_candidates_of_resnet101_are_an_ordinary_network() -> None:
     net, whole = load_with_exits("resnet101"), load_network("resnet101")
     assert len(net.exits) == 12
-    assert [item.rate for item in net.exits] == [0.0] * 11 + [1.0]
+    assert [exit_.rate for exit_ in net.exits] == [0.0] * 11 + [1.0]
     assert net.backbone().macs == whole.macs
     # H31 has the classifier alone; H28 also the first block of the last region
     head = {
@@ -80,7 +82,7 @@ def test_files_with_candidates_and_with_exits_read_back(network) -> None:
 
 def test_a_subset_keeps_the_order_of_the_network_and_its_rates() -> None:
     net = load_with_exits("resnet101", ["layer3.5", "H4"], [0.25, 0.5])
-    assert [(item.name, item.rate) for item in net.exits] == [("layer2.0", 0.25), ("layer3.5", 0.5), ("fc", 0.25)]
+    assert [(exit_.name, exit_.rate) for exit_ in net.exits] == [("layer2.0", 0.25), ("layer3.5", 0.5), ("fc", 0.25)]
     assert net.name == "resnet101-H4-H13"
     depth = [layer.stage for layer in net.layers]
     assert all(before <= after for before, after in pairwise(depth))
@@ -89,7 +91,9 @@ def test_a_subset_keeps_the_order_of_the_network_and_its_rates() -> None:
 def test_a_named_head_takes_any_map_and_has_no_bridge() -> None:
     file = file_of({"regions": REGIONS, "head": "msdnet", "classes": 7})
     candidates = find_candidates(file, PLACE)
-    assert [[op.name for op in item.layers] for item in candidates] == [["conv1", "conv2", "pool", "linear"]] * 3
+    assert [[op.name for op in candidate.layers] for candidate in candidates] == [
+        ["conv1", "conv2", "pool", "linear"]
+    ] * 3
     net = build_network(with_exits(file, PLACE), PLACE)
     assert [layer.shape.channels for layer in net.layers if layer.name.endswith("/conv2")] == [8, 8, 16]
     assert {layer.role for layer in net.layers} == {"backbone", "head"}

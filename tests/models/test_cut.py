@@ -23,7 +23,7 @@ def chained(stages, inputs):
     """The answers of the stages, each of which sees only what the one before it keeps."""
     kept, answers = dict(inputs), []
     for stage in stages:
-        names = [item.name for item in stage.model.graph.output]
+        names = [value.name for value in stage.model.graph.output]
         found = ReferenceEvaluator(stage.model).run(None, {name: kept[name] for name in stage.reads})
         made = dict(zip(names, found, strict=True))
         answers.append(made[stage.answer])
@@ -105,7 +105,7 @@ def test_a_sample_has_the_same_answers_in_any_batch(tmp_path_factory, model, bat
     path = tmp_path_factory.getbasetemp() / "net.onnx"
     path.write_bytes(model.SerializeToString())
     stages = read_stages(path).stages
-    ends = [item.name for item in model.graph.output]
+    ends = [value.name for value in model.graph.output]
     assert [stage.answer for stage in stages] == ends
     assert all(stage.probabilities for stage in stages)
     assert stages[-1].keeps == ()

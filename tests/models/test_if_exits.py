@@ -59,13 +59,13 @@ LATE = "b = MatMul (i, v) c = MatMul (b, w)"
 def save(folder: Path, body: str, outputs: str = "float[1,4] y", inputs: str = "float[1,7] x") -> Path:
     model = onnx.parser.parse_model(f"{HEAD}g ({inputs}) => ({outputs}) {WEIGHTS} {{ {body} }}")
     values = np.random.default_rng(0).normal(size=(7, 7)).astype(np.float32)
-    kept = [item for item in model.graph.initializer if item.name not in {"w", "v"}]
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in {"w", "v"}]
     del model.graph.initializer[:]
     model.graph.initializer.extend(kept)
     for name, columns in (("w", 4), ("v", 7)):
         model.graph.initializer.append(onnx.numpy_helper.from_array(values[:, :columns].copy(), name))
-    weights = {item.name for item in model.graph.initializer}
-    inputs_ = [item for item in model.graph.input if item.name not in weights]
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs_ = [value for value in model.graph.input if value.name not in weights]
     del model.graph.input[:]
     model.graph.input.extend(inputs_)
     path = folder / "net.onnx"
@@ -215,7 +215,7 @@ def test_hostile_branches_never_crash_or_hang(tmp_path_factory, seed):
     rng = random.Random(seed)
     path = save(tmp_path_factory.getbasetemp(), branch(LARGE))
     model = onnx.load(path)
-    graphs = [model.graph, *(item.g for item in model.graph.node[-1].attribute)]
+    graphs = [model.graph, *(attribute.g for attribute in model.graph.node[-1].attribute)]
     operators = [schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain]
     names = [name for graph in graphs for node in graph.node for name in node.output] + ["x", "t", ""]
     for _ in range(rng.randint(1, 3)):
@@ -296,7 +296,7 @@ def test_torch_cond_through_the_dynamo_exporter(tmp_path, measure, batch):
     assert decisions(path) == [(measure, 0.8)] * 2
     network = build_network(import_network(path, "onnx", dims={"n": 1} if batch else {}), path)
     assert thresholds_of(network.exits) == (measure, [0.8, 0.8])
-    assert [item.stage for item in network.layers if item.gemm] == [1, 1, 2, 2, 3, 3]
+    assert [layer.stage for layer in network.layers if layer.gemm] == [1, 1, 2, 2, 3, 3]
 
 
 def test_a_model_imported_by_the_command_shows_when_samples_leave(fluidb: Run, tmp_path):

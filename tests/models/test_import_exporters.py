@@ -145,8 +145,8 @@ def test_a_network_of_pytorch_with_three_outputs_keeps_its_exits(tmp_path, dynam
     macs = export(tmp_path / "net.onnx", ThreeExits(), torch.zeros(1, 3, 8, 8), dynamo=dynamo, outputs=("a", "b", "c"))
     file, network = imported(tmp_path / "net.onnx", rates=[0.5, 0.25])
     assert network.macs == macs
-    assert [item.rate for item in network.exits] == [0.5, 0.25, 0.25]
-    assert [[op.op for op in item.layers or []] for item in file.exits] == [["globalavgpool", "linear", "memory"]] * 2
+    assert [exit_.rate for exit_ in network.exits] == [0.5, 0.25, 0.25]
+    assert [[op.op for op in exit_.layers or []] for exit_ in file.exits] == [["globalavgpool", "linear", "memory"]] * 2
     assert [len([x for x in network.layers if x.gemm and x.stage == stage]) for stage in (1, 2, 3)] == [3, 2, 2]
 
 

@@ -95,7 +95,7 @@ def test_resnet50_through_onnx_is_the_one_of_the_zoo():
     extra.subtract(layer.memory_words for layer in shipped.layers if not layer.gemm)
     assert +extra == {2 * 1000: 1}
     assert not -extra
-    assert [item.rate for item in file.exits] == [0.25] * 3
+    assert [exit_.rate for exit_ in file.exits] == [0.25] * 3
     assert "16 Sum" in file.sources["fused"]
     assert "1 Softmax" in file.sources["traffic"]
 
@@ -105,7 +105,7 @@ def test_the_file_written_says_the_same(tmp_path):
     (tmp_path / "net.toml").write_text(network_text(file))
     assert read_toml(NetworkFile, tmp_path / "net.toml") == file
     assert load_network(str(tmp_path / "net.toml")) == network
-    assert [item.rate for item in network.exits] == [0.5, 0.25, 0.25]
+    assert [exit_.rate for exit_ in network.exits] == [0.5, 0.25, 0.25]
 
 
 # ---- what multiplies
@@ -638,7 +638,7 @@ def test_exits_stand_nearest_to_equal_shares(tmp_path_factory, widths, count, rn
         return sum(abs(total[place] - total[-1] * i / (count + 1)) for i, place in enumerate(places, 1))
 
     best = min(map(gap, itertools.combinations(range(len(widths) - 1), count)))
-    assert gap([int(item.after[1:]) for item in file.exits]) == pytest.approx(best)
+    assert gap([int(exit_.after[1:]) for exit_ in file.exits]) == pytest.approx(best)
 
 
 RESIDUAL = """g (float[1,4,6,6] x) => (float[1,4,6,6] y) {
@@ -649,12 +649,12 @@ RESIDUAL = """g (float[1,4,6,6] x) => (float[1,4,6,6] y) {
 def test_exits_by_number_and_by_name(tmp_path):
     path = save(tmp_path, RESIDUAL, WIDTH)
     file, network = imported(path, exits=Placement(3, "msdnet"))
-    assert [item.after for item in file.exits] == ["a", "c", "f"]
+    assert [exit_.after for exit_ in file.exits] == ["a", "c", "f"]
     assert network.macs == network.backbone().macs + 3 * (9 * 36 * 4 + 4 * 36 * 4 + 16)
     assert file.exits[0].classes == 4
     # a node that rides along stands for the layer it rides on
     file, _ = imported(path, exits=Placement(("d", "a"), "pool-linear", 7), rates=[0.5, 0.125])
-    assert [(item.after, item.rate, item.head, item.classes) for item in file.exits] == [
+    assert [(exit_.after, exit_.rate, exit_.head, exit_.classes) for exit_ in file.exits] == [
         ("a", 0.5, "pool-linear", 7),
         ("c", 0.125, "pool-linear", 7),
     ]
@@ -671,7 +671,7 @@ def test_a_mask_that_every_block_reads_hides_no_boundary(tmp_path):
     text = f"""g (float[1,9,7] x, float[1,9,9] mask) => (float[1,9,7] x3) {{
         z = Cast <to=1> (mask) v = MatMul (x, w) x0 = Relu (v) {blocks} }}"""
     file, network = imported(save(tmp_path, text, {"w": (7, 7)}), exits=Placement(2, "none"))
-    assert [item.after for item in file.exits] == ["x1", "x2"]
+    assert [exit_.after for exit_ in file.exits] == ["x1", "x2"]
     assert (file.input.height, file.input.width, file.input.channels) == (1, 1, 9 * 7 + 9 * 9)
     assert network.macs == 9 * 7 * 7 + 3 * (9 * 7 * 7 + 2 * 9 * 9 * 7)
 
@@ -1005,8 +1005,8 @@ def test_hostile_graphs_never_crash_or_hang(tmp_path_factory, seed):
                 value = rng.choice([rng.choice(NUMBERS), rng.sample(NUMBERS, 2), "SAME_UPPER", 0.5])
                 node.attribute.append(onnx.helper.make_attribute(name, value))
             case 3:
-                for item in node.attribute:
-                    item.ints[:] = [rng.choice(NUMBERS) for _ in item.ints]
+                for attribute in node.attribute:
+                    attribute.ints[:] = [rng.choice(NUMBERS) for _ in attribute.ints]
             case _:
                 model.graph.initializer[0].dims[0] = rng.choice(NUMBERS)
     path.write_bytes(model.SerializeToString())
@@ -1024,7 +1024,7 @@ def test_the_command_writes_all_or_nothing(fluidb, tmp_path):
     done = fluidb("models", "import", "net.onnx", "-o", "net.toml", "--exits", "a, c", "--head", "pool-linear")
     assert (done.returncode, done.stderr) == (0, "")
     assert "4 nodes multiply: 4 Conv" in done.stdout
-    assert [item.name for item in load_network(str(tmp_path / "net.toml")).exits] == ["a", "c", "y"]
+    assert [exit_.name for exit_ in load_network(str(tmp_path / "net.toml")).exits] == ["a", "c", "y"]
     (tmp_path / "bad.onnx").write_bytes(b"\x00garbage")
     for arguments in (
         ["bad.onnx"],

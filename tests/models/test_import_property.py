@@ -171,7 +171,7 @@ def gemm(plan: Plan) -> None:
     inner = plan.sizes(name)[0 if left else 1]
     weights = plan.weights(*((columns, inner) if right else (inner, columns)))
     rows = plan.sizes(name)[1 if left else 0]
-    add = [item for item in plan.active if plan.sizes(item) in {(rows, columns), (1, columns), (columns,), (1,), ()}]
+    add = [other for other in plan.active if plan.sizes(other) in {(rows, columns), (1, columns), (columns,), (1,), ()}]
     third = plan.among([], [plan.weights(columns)], *[[item] for item in add])
     plan.add("Gemm", [name, weights, *third], transA=left, transB=right)
 
@@ -265,7 +265,7 @@ def together(plan: Plan) -> None:
     name, other = plan.tensor(), plan.tensor()
     if name is None or other is None:
         return
-    repeated = [item for item in plan.active if _broadcast(plan.sizes(item), plan.sizes(name))]
+    repeated = [other for other in plan.active if _broadcast(plan.sizes(other), plan.sizes(name))]
     constants = plan.among((1,), (2, *[1 for _ in plan.sizes(name)]))
     plan.add(plan.among("Add", "Mul"), [name, plan.among(other, *repeated, plan.weights(*constants))])
 
@@ -287,7 +287,7 @@ def concatenate(plan: Plan) -> None:
         return *plan.sizes(item)[:axis], *plan.sizes(item)[axis + 1 :]
 
     rank = len(plan.sizes(name))
-    fit = [item for item in plan.active if len(plan.sizes(item)) == rank and others(item) == others(name)]
+    fit = [other for other in plan.active if len(plan.sizes(other)) == rank and others(other) == others(name)]
     plan.add("Concat", [name, plan.among(*fit, plan.weights(*plan.sizes(name))), *plan.among([], [name])], axis=axis)
 
 

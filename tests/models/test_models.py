@@ -49,7 +49,7 @@ def test_published_counts(name, gemms, macs, unique, with_heads):
 )
 def test_exits_stand_where_the_paper_puts_them(name, rates, shares):
     network = load_network(name)
-    assert [item.rate for item in network.exits] == pytest.approx(rates)
+    assert [exit_.rate for exit_ in network.exits] == pytest.approx(rates)
     backbone = network.backbone()
     for stage, share in enumerate(shares, 1):
         reached = sum(

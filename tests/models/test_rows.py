@@ -72,8 +72,8 @@ def test_operations_are_those_of_equation_2():
 def test_exits_stand_at_half_and_at_three_quarters_of_the_work(name: str, units: int, exits: list[str]):
     file, path = read_network_file(name)
     rows = cut_into_rows(with_branches(file, path), path)
-    assert (len(rows.trunk.units), [item.name for item in rows.exits]) == (units, exits)
-    assert [item.rate for item in rows.exits] == pytest.approx([0.4, 0.4, 0.2])
+    assert (len(rows.trunk.units), [exit_.name for exit_ in rows.exits]) == (units, exits)
+    assert [exit_.rate for exit_ in rows.exits] == pytest.approx([0.4, 0.4, 0.2])
     for branch in rows.branches:
         (unit,), (flatten, linear) = branch.units, branch.tail
         assert (unit.shape.channels, unit.layers[0].stride, flatten.flops) == (32, 2, 0)
@@ -166,7 +166,7 @@ def test_the_command_writes_the_network_with_edgesp_s_exits(fluidb: Run, tmp_pat
         == 0
     )
     network = load_network(str(tmp_path / "n.toml"))
-    assert [(item.name, item.rate) for item in network.exits][:2] == [("conv3", 0.3), ("conv4", 0.2)]
+    assert [(exit_.name, exit_.rate) for exit_ in network.exits][:2] == [("conv3", 0.3), ("conv4", 0.2)]
     assert fluidb("models", "exits", "n.toml", "--at", "edgesp", "-o", "again.toml").returncode == 0
     assert load_network(str(tmp_path / "again.toml")).name == network.name
     for arguments, said in [

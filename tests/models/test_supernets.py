@@ -66,7 +66,7 @@ def test_sizes_and_work_of_the_smallest_and_the_largest_are_those_of_once_for_al
     assert sizes(MOBILENET, "d=2,e=3,k=3") == pytest.approx((3.395856, 0.121278672))
     assert sizes(MOBILENET, "d=4,e=6,k=7") == pytest.approx((7.613280, 0.566170656))
     ends = list_subnets(RESNET).ends
-    assert [round(item.weights / 1e6, 2) for item in ends] == [6.52, 48.04]
+    assert [round(end.weights / 1e6, 2) for end in ends] == [6.52, 48.04]
 
 
 def test_channels_that_a_file_states_are_never_rounded():
@@ -94,9 +94,16 @@ def test_channels_that_a_file_states_are_never_rounded():
 
 def test_the_shipped_subnets_have_the_sizes_of_the_paper():
     resnet, mobilenet = list_subnets(RESNET), list_subnets(MOBILENET)
-    assert [round(item.weights / 1e6, 3) for item in resnet.subnets] == [7.585, 10.495, 13.991, 17.986, 22.48, 27.448]
+    assert [round(subnet.weights / 1e6, 3) for subnet in resnet.subnets] == [
+        7.585,
+        10.495,
+        13.991,
+        17.986,
+        22.48,
+        27.448,
+    ]
     assert resnet.subnets[0].macs == 1_279_677_632
-    assert [round(item.counted / 1e6, 2) for item in mobilenet.subnets] == [2.97, 3.12, 3.31, 3.58, 3.9, 4.59, 4.74]
+    assert [round(subnet.counted / 1e6, 2) for subnet in mobilenet.subnets] == [2.97, 3.12, 3.31, 3.58, 3.9, 4.59, 4.74]
     # Section 5.1 shares 7.55 of 7.58 and 2.90 of 2.97 MB; here the smallest lies in all others
     assert resnet.shared == resnet.subnets[0].weights
     assert mobilenet.shared_counted == mobilenet.subnets[0].counted
@@ -200,7 +207,7 @@ def test_draws_are_the_same_for_a_seed_and_take_every_choice():
 def test_the_nearest_are_picked_each_once():
     found = pick(RESNET, 40, 0, weights=[12e6, 12e6])
     every = sorted(list_subnets(RESNET, draw(RESNET.file, 40, 0)).subnets, key=lambda item: abs(item.weights - 12e6))
-    assert [item.subnet.name for item in found.subnets] == [item.subnet.name for item in every[:2]]
+    assert [subnet.subnet.name for subnet in found.subnets] == [item.subnet.name for item in every[:2]]
     seen: list[tuple[int, int]] = []
     work = pick(RESNET, 40, 0, macs=[2e9], progress=lambda *step: seen.append(step)).subnets[0]
     assert seen == [(n, 40) for n in range(1, 41)]

@@ -43,9 +43,10 @@ class Ways:
         self, network: RowNetwork, cluster: Cluster, names: Sequence[str], host: str, *, host_has_rows: bool
     ) -> None:
         self.network, self.cluster, self.word = network, cluster, cluster.word_bits / 8
-        self.members = [item for item in cluster.devices if item.name in names]
+        self.members = [device for device in cluster.devices if device.name in names]
         self.wires = [
-            cluster.uplink or next(link for link in cluster.links if link.device == item.name) for item in self.members
+            cluster.uplink or next(link for link in cluster.links if link.device == member.name)
+            for member in self.members
         ]
         rows, wholes, whole_map = words_of(network)
         self.room, self.host, self.host_fits = {}, 0, True
@@ -201,8 +202,8 @@ def with_tight_memory(rng: np.random.Generator, network: RowNetwork, cluster: Cl
         for unit in chain.units
     ]
     devices = []
-    for item in cluster.devices:
+    for device in cluster.devices:
         held = rows * word * (rng.random() < 0.9) + wholes * word * (rng.random() < 0.6)
         held += rng.choice([min(maps), max(maps), sum(maps), whole_map * word]) * rng.uniform(0.1, 1.2)
-        devices.append(item.model_copy(update={"memory_gb": (int(held) + 0.5) / 1e9}))
+        devices.append(device.model_copy(update={"memory_gb": (int(held) + 0.5) / 1e9}))
     return cluster.model_copy(update={"devices": devices})

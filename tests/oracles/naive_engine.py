@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import groupby
-from math import ceil, log2
+from math import ceil, floor, log2
 
 CHUNK, START, IN_FLIGHT, SERIES = 64, 2, 3, [1, *(n << power for power in range(12) for n in (2, 3))]
 
@@ -66,17 +66,19 @@ def words_of(gemm, tile, layout, rows, adds=False):
     )
 
 
-def run(gemm, tile, layout, rows, port, drain, source=(0, 1), adds=False):
+def run(gemm, tile, layout, rows, port, drain, source=(0, 1), adds=False, seconds=(0, 0)):
     """Cycles until the last output is stored; the fourth number of a tile says how many rows are worked on at once.
+
+    ``seconds`` are the shares of the beats of loads, and of stores, that cost two of the bus.
 
     If the store ``adds``, the port reads a chunk of the other map before each chunk that is stored, and the first one
     of a share before the load that the share follows.
     """
     V = tile[3]
-    words, ready, of_cycles, latency = port
-    pace = Fraction(of_cycles) / Fraction(ready)
+    words, ready, of_cycles, latency, *_ = port
+    of_loads, of_stores = (Fraction(floor(of_cycles * (1 + share) + 0.5)) / Fraction(ready) for share in seconds)
 
-    def burst(count):
+    def burst(count, pace=of_stores):
         return 1 - -count * pace.numerator // pace.denominator
 
     def read(free, chunks):
@@ -99,7 +101,7 @@ def run(gemm, tile, layout, rows, port, drain, source=(0, 1), adds=False):
     passes = passes_of(gemm, tile, layout, rows, int(words), source) * (gemm[3] * layout[3])
     share = ceil(max(stored for _, _, stored, _ in passes) / len(passes[0][0]))
     steps = [(j, i, loaded) for j, (tiles, *_) in enumerate(passes) for i, (loaded, _) in enumerate(tiles)]
-    port_free = burst(steps[0][2])  # what the port does next begins then
+    port_free = burst(steps[0][2], of_loads)  # what the port does next begins then
     loaded_at: list[float] = [port_free]
     computed_at: list[float] = []
     left = [stored for _, _, stored, _ in passes]  # beats of each pass to store
@@ -115,7 +117,7 @@ def run(gemm, tile, layout, rows, port, drain, source=(0, 1), adds=False):
         chunks = chunks_of(min(share, left[j - 1])) if j else []
         port_free, there = read(port_free, chunks)
         if at + 1 < len(steps):
-            port_free = max(port_free, computed_at[at - 1] if at else 0) + burst(steps[at + 1][2])
+            port_free = max(port_free, computed_at[at - 1] if at else 0) + burst(steps[at + 1][2], of_loads)
             loaded_at.append(port_free)
         if chunks:
             port_free = store(max(port_free, complete[j - 1]), chunks, there)
@@ -134,10 +136,11 @@ def rows_of_block(down, line, V, blocks):
     return min(unit * -(-down // (unit * blocks)), down)
 
 
-def best(gemm, tiles, layouts, port, drain, source=(0, 1), side_by_side=99, adds=False):
+def best(gemm, tiles, layouts, port, drain, source=(0, 1), side_by_side=99, adds=False, seconds_of=None):
     """The least (cycles, words, index of k, B_R, rows negated) over all stacked tiles, layouts and blocks of rows.
 
-    Layouts that have more than `side_by_side` samples in a tile of columns are left out.
+    Layouts that have more than `side_by_side` samples in a tile of columns are left out.  `seconds_of` says of a tile,
+    a layout and rows which shares of their beats cost two of the bus.
     """
     found = []
     for code, tile in enumerate(tiles):
@@ -155,7 +158,8 @@ def best(gemm, tiles, layouts, port, drain, source=(0, 1), side_by_side=99, adds
             for n in SERIES:
                 rows = rows_of_block(down, source[0], tile[3], n)
                 if rows <= max(tile[0] // most, 1):
-                    cycles = run(gemm, tile, layout, rows, port, drain, source, adds)
+                    seconds = seconds_of(tile, layout, rows) if seconds_of else (0, 0)
+                    cycles = run(gemm, tile, layout, rows, port, drain, source, adds, seconds)
                     found.append((cycles, tile, layout, rows, code, B_R))
                 if rows == 1:
                     break

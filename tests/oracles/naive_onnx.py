@@ -24,7 +24,7 @@ def count_products(model: onnx.ModelProto) -> tuple[int, int]:
         item.name: [dim.dim_value for dim in item.type.tensor_type.shape.dim]
         for item in [*known.input, *known.value_info, *known.output]
     }
-    shapes |= {item.name: list(item.dims) for item in known.initializer}
+    shapes |= {tensor.name: list(tensor.dims) for tensor in known.initializer}
     products = [node for node in known.node if _multiplies(node)]
     return len(products), sum(node_macs(node, shapes) for node in products)
 
@@ -40,7 +40,7 @@ def node_macs(node: onnx.NodeProto, shapes: Mapping[str, Sequence[int]]) -> int:
     left, out = shapes[node.input[0]], shapes[node.output[0]]
     right = shapes[node.input[WEIGHTS.get(node.op_type, 1)]]
     assert all([*left, *right, *out]), f"{node.output[0]}: no shape"
-    attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     if node.op_type == "ConvTranspose":
         return math.prod(left) * math.prod(right[1:])  # the other way round: each input value is spread
     if "Conv" in node.op_type:

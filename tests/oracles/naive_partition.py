@@ -284,9 +284,9 @@ def cost_of(
 ) -> list[tuple[list[float], list[float], float]]:
     """Computation and bytes by device, and the time, of every block of the trunk, from the rows of the record alone."""
     cluster, flops = table.cluster, flops_of(file, shapes)
-    members = [item for item in cluster.devices if item.name in table.devices]
+    members = [device for device in cluster.devices if device.name in table.devices]
     alone = len(members) == 1
-    wires = [cluster.uplink or next(link for link in cluster.links if link.device == item.name) for item in members]
+    wires = [cluster.uplink or next(link for link in cluster.links if link.device == member.name) for member in members]
     ops = {op.name: op for op in file.layers}
     file_reads = dict(zip(ops, (read[0] for read in sources_of(file)), strict=True))
     pools = {name: isinstance(op, GlobalPool) for name, op in ops.items()}

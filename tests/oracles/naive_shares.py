@@ -407,7 +407,7 @@ def run_shares(graph: RandomGraph, file: NetworkFile, table: PartitionTable, ima
 def _sources(file: NetworkFile) -> dict[str, list[str]]:
     """What each layer reads, heads included."""
     found = {}
-    for layers in (file.layers, *(item.layers or [] for item in file.exits)):
+    for layers in (file.layers, *(exit_.layers or [] for exit_ in file.exits)):
         before = "input"
         for op in layers:
             found[op.name], before = op.inputs or [before], op.name

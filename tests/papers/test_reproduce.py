@@ -56,13 +56,13 @@ def test_the_page_is_made_of_the_tables_beside_it(paper):
     folder = RESULTS / paper.folder
     page = (folder / "README.md").read_text().splitlines()
     for name in paper.items:
-        found = result_rows(folder, name)
-        if stated := "statement" in found[0]:
-            claims = [Claim(**{**row, "holds": row["holds"] == "True"}) for row in found]
+        rows = result_rows(folder, name)
+        if stated := "statement" in rows[0]:
+            claims = [Claim(**{**row, "holds": row["holds"] == "True"}) for row in rows]
             wanted = _claims(claims)
         else:
-            wanted = _table([row_of(row) for row in found if not row["x"]])[2:]
-            assert all(row["basis"] in BASES for row in found if row["paper"] or paper is PAPER)
+            wanted = _table([row_of(row) for row in rows if not row["x"]])[2:]
+            assert all(row["basis"] in BASES for row in rows if row["paper"] or paper is PAPER)
         assert [line for line in wanted if line not in page] == [], name
         assert (folder / f"{name}.svg").exists() != stated
 
@@ -164,7 +164,7 @@ FEW = ("claims", "batchcond_fig8", "pame_fig9", "pame_fig12", "pame_fig15", "pam
 def test_two_requests_are_too_few_for_statements_and_enough_for_rows(lab: Lab):
     """No item breaks, and what cannot be known is told."""
     found = {name: OF[name].reproduce(name, Lab(lab.folder, requests=2, seeds=1)) for name in FEW}
-    assert all(item.rows or item.claims for item in found.values())
+    assert all(value.rows or value.claims for value in found.values())
     assert "not known" in {claim.ours for claim in found["claims"].claims}
 
 

@@ -21,7 +21,7 @@ def test_lazy_batching_calls_its_scheduler_as_often_as_the_paper_says():
     calls = []
     for spec, options in (("lazy", row), ("fluid", paper_options())):
         table = tabulate_latency(*tabulate_design(network, board, options, result))
-        rates = [item.rate for item in table.exits]
+        rates = [exit_.rate for exit_ in table.exits]
         traffic = prepare(poisson(15.0, 5_000, 1), rates, slo_s=0.2, seed=1)
         calls.append(simulate(table, traffic, find_policy(spec)).scheduler_calls)
     assert calls[0] / calls[1] == pytest.approx(63 / 3, rel=0.1)

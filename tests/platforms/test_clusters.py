@@ -27,8 +27,8 @@ def test_the_presets_are_table_1_of_the_paper(name: str, per_ghz: float, virtual
     cluster = load_platform(name, kind=Cluster)
     clocks = [1.5, 1.5, 1.0, 1.0, 0.8, 0.8, 1.0, 1.0, 0.8, 0.8]
     rates = [per_ghz * clock * (1 if clock == 1.5 else virtual) for clock in clocks]
-    assert [item.gflop_s for item in cluster.devices] == pytest.approx(rates)
-    assert {item.memory_gb for item in cluster.devices} == {4.0}
+    assert [device.gflop_s for device in cluster.devices] == pytest.approx(rates)
+    assert {device.memory_gb for device in cluster.devices} == {4.0}
     assert {link.mbit_s for link in cluster.links} == {100.0}
     assert (cluster.unsourced, cluster.owner) == ([], "pi-1")
 

@@ -216,7 +216,7 @@ def test_hostile_names_are_text(hostile):
 
 def rows_of(design: dict[str, Any]) -> dict[str, str]:
     """The row of every policy: several under which all is the same have one."""
-    first = {item["policy"]: item["same_as"] or item["policy"] for item in design["policies"]}
+    first = {policy["policy"]: policy["same_as"] or policy["policy"] for policy in design["policies"]}
     return {name: ", ".join(other for other in first if first[other] == first[name]) for name in first}
 
 
@@ -234,14 +234,14 @@ def test_figures_are_those_of_the_other_commands(long_report):
         told = json.loads(done.stdout)
         known = {key: value for key, value in policy.items() if key not in ("same_as", "differences")}
         assert known == {key: told[key] for key in known}
-        p99 = next(item for item in told["percentiles"] if item["name"] == "p99")
+        p99 = next(percentile for percentile in told["percentiles"] if percentile["name"] == "p99")
         cells = shown["99th percentile of latency, us"][row]
         assert cells == [f"{1e6 * value:,.1f}" for value in (p99["latency_s"], *p99["interval_s"])]
         low, high = told["violation_interval"]
         rate = told["violation_rate"]
         assert shown["Violations"][row] == [str(told["violations"]), *(f"{100 * x:.2f}" for x in (rate, low, high))]
         cells = shown["Percentiles of latency, us"][row]
-        latencies = [item["latency_s"] for item in told["percentiles"]] + [told["max_latency_s"]]
+        latencies = [percentile["latency_s"] for percentile in told["percentiles"]] + [told["max_latency_s"]]
         assert cells == [f"{1e6 * value:,.1f}" for value in latencies]
         assert shown["Policies under the same requests"][row][:1] == [f"{1e6 * told['mean_latency_s']:,.1f}"]
     times_s = read_latency(path.parent / "tiny").array()
@@ -256,8 +256,8 @@ def test_requests_by_exit_sum_to_all_of_them(report):
     ((design,), page) = printed["designs"], read(path)
     rows = tables(page)["Requests by exit"]
     for policy in design["policies"]:
-        own = [rows[f"{rows_of(design)[policy['policy']]}, exit {item['exit']}"] for item in policy["exits"]]
-        assert [row[0] for row in own] == [f"{item['requests']:,}" for item in policy["exits"]]
+        own = [rows[f"{rows_of(design)[policy['policy']]}, exit {exit_['exit']}"] for exit_ in policy["exits"]]
+        assert [row[0] for row in own] == [f"{exit_['requests']:,}" for exit_ in policy["exits"]]
         late = sum(float(row[0]) * float(row[3]) / 100 for row in own if row[3])
         assert late == pytest.approx(policy["violations"], abs=0.05 * len(own))
     bars = [max(corners(bar)[:, 0]) / 3.6 for bar in of_class(picture(page, "section-1-exits"), "bar")]
@@ -296,12 +296,14 @@ def test_the_conclusion_says_what_the_figures_say(report):
     assert len(rest) == 2
     assert re.match(r"At batch 1 [\d.]+ % of the time makes MACs, and .+ loses most, [\d.]+ %; at batch ", rest[0])
     key = second["violation_rate"], second["mean_latency_s"]
-    equal = [item["policy"] for item in design["policies"] if (item["violation_rate"], item["mean_latency_s"]) == key]
+    equal = [
+        policy["policy"] for policy in design["policies"] if (policy["violation_rate"], policy["mean_latency_s"]) == key
+    ]
     assert following.startswith(f"Next is {', '.join(equal)} with {100 * second['violation_rate']:.2f} %. ")
     assert "(no interval)" in following
     assert required.startswith("No requirement was stated, so this page does not say whether the SLO is kept.")
-    p99 = {row: next(p for p in item["percentiles"] if p["name"] == "p99")["latency_s"]
-           for item in design["policies"] for row in [rows_of(design)[item["policy"]]]}  # fmt: skip
+    p99 = {row: next(p for p in policy["percentiles"] if p["name"] == "p99")["latency_s"]
+           for policy in design["policies"] for row in [rows_of(design)[policy["policy"]]]}  # fmt: skip
     assert f"take up to {1e3 * min(p99.values()):.2f} ms under {min(p99, key=lambda name: p99[name])}" in rest[-1]
 
 
@@ -309,7 +311,7 @@ def test_policies_that_serve_the_same_requests_are_told_apart_by_paired_differen
     """Against plain loops; the intervals of the two rates overlap."""
     path, printed = long_report
     (design,) = printed["designs"]
-    by_name = {item["policy"]: item for item in design["policies"]}
+    by_name = {policy["policy"]: policy for policy in design["policies"]}
     best = printed["best"]["policy"]
     assert by_name[best]["differences"] is None
     latencies_s, late = {}, {}
@@ -348,7 +350,7 @@ def test_policies_that_serve_the_same_requests_are_told_apart_by_paired_differen
 def test_policies_under_which_all_is_the_same_have_one_row(report):
     path, printed = report
     (design,) = printed["designs"]
-    same = {item["policy"]: item["same_as"] for item in design["policies"]}
+    same = {policy["policy"]: policy["same_as"] for policy in design["policies"]}
     assert same["pame"] == "adaptb"  # on one lane
     assert [same[name] for name in ("serial", "adaptb", "fluid", "fluid-slack")] == [None] * 4
     rows = tables(read(path))["Policies under the same requests"]
@@ -361,18 +363,18 @@ def test_requirements_are_judged_and_decide_who_is_best(fluidb: Run, long_report
     path, printed = long_report
     for name in ("tiny", "t.csv"):
         (tmp_path / name).symlink_to(path.with_name(name))
-    p99 = {item["policy"]: next(p for p in item["percentiles"] if p["name"] == "p99")["latency_s"]
-           for item in printed["designs"][0]["policies"]}  # fmt: skip
-    rates = {item["policy"]: item["violation_rate"] for item in printed["designs"][0]["policies"]}
+    p99 = {policy["policy"]: next(p for p in policy["percentiles"] if p["name"] == "p99")["latency_s"]
+           for policy in printed["designs"][0]["policies"]}  # fmt: skip
+    rates = {policy["policy"]: policy["violation_rate"] for policy in printed["designs"][0]["policies"]}
     between_us = 1e6 * (min(p99.values()) + sorted(set(p99.values()))[1]) / 2  # one alone keeps it
     asked = ["report", "tiny", "-o", "r.html", "--trace", "t.csv", "--slo", "400us", "--seed", 3, "--force"]
     done = fluidb(*asked, "--require", f"p99 <= {between_us}us", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
     assert p99[told["best"]["policy"]] == min(p99.values())
-    for item in told["designs"][0]["policies"]:
-        (verdict,) = item["requirements"]
-        assert verdict["holds"] is (p99[item["policy"]] == min(p99.values()))
+    for policy in told["designs"][0]["policies"]:
+        (verdict,) = policy["requirements"]
+        assert verdict["holds"] is (p99[policy["policy"]] == min(p99.values()))
     assert " has the fewest violations of all that keep the requirements: " in conclusion(tmp_path / "r.html")[0]
     judged = tables(read(tmp_path / "r.html"))["Requirements; ? where 95 % intervals leave it open"]
     (cells,) = [cells for name, cells in judged.items() if name]
@@ -395,7 +397,7 @@ def test_of_several_designs_the_best_is_named_and_how_far_the_others_are(fluidb:
                   "--policy", "serial", "--policy", "fluid", "--require", "p99 <= 1s", "--json")  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     told, said = json.loads(done.stdout), conclusion(tmp_path / "r.html")
-    slow, fast, _ = ({item["policy"]: item for item in design["policies"]} for design in told["designs"])
+    slow, fast, _ = ({policy["policy"]: policy for policy in design["policies"]} for design in told["designs"])
     best = min(fast, key=lambda name: fast[name]["violation_rate"])
     leader = min(slow, key=lambda name: slow[name]["violation_rate"])
     assert told["best"] == {"design": "fast", "policy": best}
@@ -504,7 +506,7 @@ def test_pictures_show_what_their_tables_say(long_report):
 
 def test_the_distribution_is_exact_at_every_point(report, tiny_design):
     path, printed = report
-    page, policies = read(path), [find_policy(item["policy"]) for item in printed["designs"][0]["policies"]]
+    page, policies = read(path), [find_policy(policy["policy"]) for policy in printed["designs"][0]["policies"]]
     table = read_latency(tiny_design)
     rates = [row.rate for row in table.exits]
     traffic = prepare(read_trace(path.with_name("t.csv")), rates, slo_s=4e-4, seed=3)
@@ -676,8 +678,8 @@ def test_a_comparison_with_its_intervals(fluidb: Run, tmp_path):
     shown = [table for table in page.all("table") if next(table.all("caption")).text.startswith("Violations, %")]
     assert len(shown) == len(kept["points"]) == 5
     sure = [
-        item["differences"]["violation_rate"]
-        for point in kept["points"] for item in point["contenders"] if item["name"] == "fluid"
+        contender["differences"]["violation_rate"]
+        for point in kept["points"] for contender in point["contenders"] if contender["name"] == "fluid"
     ]  # fmt: skip
     fewer, more = (sum(it["beyond_noise"] and sign * it["mean"] > 0 for it in sure) for sign in (-1, 1))
     against = tables(page)["Violations, less one by one, beyond noise"]["fluid"]
@@ -844,7 +846,7 @@ def test_several_networks_have_figures_of_each(fluidb: Run, tmp_path: Path, tiny
     headings = found["Policies under the same requests"][""]
     assert {"refused %", "dropped %", "early %", "fairness %"} <= set(headings)
     assert all(
-        item["differences"] is None or item["differences"]["mean_latency_s"] is None for item in entry["policies"]
+        policy["differences"] is None or policy["differences"]["mean_latency_s"] is None for policy in entry["policies"]
     )
     assert "Share of the requests of each network" in page.text
     assert "nan" not in page.text

@@ -97,17 +97,17 @@ def test_choice_and_replay_are_those_of_plain_loops(problem) -> None:
     assert mine == chain
     assert [(step.after, step.batch) for step in choice.steps] == [(a, n_in) for a, n_in, _ in steps]
     for step, (_, _, expected) in zip(choice.steps, steps, strict=True):
-        assert [item.candidate for item in step.verdicts] == list(expected)
-        for item in step.verdicts:
-            outcome, *rest = expected[item.candidate]
-            assert item.outcome == outcome
+        assert [verdict.candidate for verdict in step.verdicts] == list(expected)
+        for verdict in step.verdicts:
+            outcome, *rest = expected[verdict.candidate]
+            assert verdict.outcome == outcome
             if not rest:
                 continue
             (confidence, count, exits, precision), batches, row, slow, value = rest
-            assert item.setting == pytest.approx((confidence, counts.index(count), exits, precision))
-            np.testing.assert_array_equal(item.pattern, batches)
-            np.testing.assert_array_equal(item.time_s, row)
-            assert (item.slow_share, item.value_s) == pytest.approx((slow, value))
+            assert verdict.setting == pytest.approx((confidence, counts.index(count), exits, precision))
+            np.testing.assert_array_equal(verdict.pattern, batches)
+            np.testing.assert_array_equal(verdict.time_s, row)
+            assert (verdict.slow_share, verdict.value_s) == pytest.approx((slow, value))
     done = replay_exits(log, times, goal.batch, choice.exits, choice.settings)
     expected_replay = naive.replay(plain(samples), lambda a, b, B: float(times[a, b, B]), K, goal.batch, chain)
     assert (done.average_s, done.tail_s, done.slow_share, done.precision) == pytest.approx(expected_replay)
@@ -142,11 +142,11 @@ def test_a_choice_by_batches_of_any_size_is_that_of_plain_loops(problem, data) -
         (place, item.threshold, counts[item.column]) for place, item in zip(choice.exits, choice.settings, strict=True)
     ] == chain
     for step, (_, _, expected) in zip(choice.steps, steps, strict=True):
-        for item in step.verdicts:
-            outcome, *rest = expected[item.candidate]
-            assert item.outcome == outcome
+        for verdict in step.verdicts:
+            outcome, *rest = expected[verdict.candidate]
+            assert verdict.outcome == outcome
             if rest:
-                assert (item.slow_share, item.value_s) == pytest.approx(tuple(rest[-2:]))
+                assert (verdict.slow_share, verdict.value_s) == pytest.approx(tuple(rest[-2:]))
     done = run_exits(log, times, np.array(sizes), chain_of(choice))
     average_s, tail_s, slow, precision = naive.replay(
         plain(samples), lambda a, b, B: float(times[a, b, B]), log.candidates, sizes, chain
@@ -249,7 +249,7 @@ def test_a_free_exit_is_never_slow(problem) -> None:
         for b in range(a, len(times)):
             times[a, b] = (work_s[b] - work_s[a]) * np.arange(times.shape[2])
     for step in choose_exits(log_of(samples), times, goal).steps:
-        assert "slow" not in [item.outcome for item in step.verdicts]
+        assert "slow" not in [verdict.outcome for verdict in step.verdicts]
 
 
 @given(problems())
@@ -312,7 +312,7 @@ def test_imagenet_on_resnet101_exits_after_block_13() -> None:
         for seed in range(4):
             choice, expected, checked = chosen("imagenet", times, seed, ExitGoal(batch))
             assert choice.exits[0] == 5
-            assert [item.outcome for item in choice.steps[0].verdicts[:4]] == ["slow"] * 4
+            assert [verdict.outcome for verdict in choice.steps[0].verdicts[:4]] == ["slow"] * 4
             assert checked.slow_share <= 0.02
             assert checked.precision >= 0.978
             assert expected.average_s == pytest.approx(checked.average_s, rel=0.02)

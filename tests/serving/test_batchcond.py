@@ -305,7 +305,7 @@ def test_a_window_of_512_is_as_good_as_all():
         tabulate_device(network, load_platform("rtx-2080-ti-ee-resnet34", kind=StagedDevice)),
         np.random.default_rng(4),
     )
-    traffic = prepare(trace_of([0.0] * 10_000), [item.rate for item in table.exits], slo_s=1e6, seed=1)
+    traffic = prepare(trace_of([0.0] * 10_000), [exit_.rate for exit_ in table.exits], slo_s=1e6, seed=1)
     noise = rng.normal(0, traffic.exits.std() * math.sqrt(1 / 0.71**2 - 1), len(traffic))
     traffic = replace(traffic, trace=replace(traffic.trace, predicted_depth=np.round(traffic.exits + noise)))
     random, some, everybody = (

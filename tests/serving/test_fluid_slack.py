@@ -209,7 +209,7 @@ def test_the_page_s_claim_on_table_2(tmp_path):
     found, _ = compare(load_scenario(str(tmp_path / "few.toml")))
     for point in found.points:
         assert point.slo_s is not None
-        fluid, slack = (item.metrics for item in point.contenders)
+        fluid, slack = (contender.metrics for contender in point.contenders)
 
         def beyond(metric, factor, fluid=fluid, slack=slack):
             mine, theirs = (np.array(list(of[metric].seeds.values())) for of in (slack, fluid))
@@ -303,4 +303,4 @@ def test_the_shipped_scenarios_have_seeds_enough_and_one_npu_for_all(name):
     scenario = load_scenario(name)
     assert len(scenario.file.seeds) >= 20
     assert min(scenario.file.seeds) > 120  # it was designed on those
-    assert all(item.options == scenario.contenders[0].options for item in scenario.contenders)
+    assert all(contender.options == scenario.contenders[0].options for contender in scenario.contenders)

@@ -61,7 +61,7 @@ def test_a_simulation_that_is_stopped_counts_what_was_done_by_then(workload, pol
     assert all(share >= 0 for share in shares.values())
     done_s = np.clip(np.minimum(runs.end_s, replay.end_s) - runs.begin_s, 0.0, None).sum()
     assert summary.busy_share * summary.span_s == pytest.approx(done_s)
-    assert sum(item.requests for item in summary.exits) == summary.requests - summary.unfinished
+    assert sum(exit_.requests for exit_ in summary.exits) == summary.requests - summary.unfinished
 
 
 def test_a_preempted_request_has_stood_still_until_the_stop():
@@ -75,7 +75,7 @@ def test_an_answer_that_was_not_given_is_neither_right_nor_wrong():
     traffic = prepare(trace, [0.5, 0.5], slo_s=9.0)
     one, none = (simulate(table_of([[1.0] * 2] * 2), traffic, find_policy("fluid"), until_s=at) for at in (1.5, 0.5))
     assert summarise(one).accuracy == 0.0
-    assert [item.accuracy for item in summarise(one).exits] == [0.0, None]
+    assert [exit_.accuracy for exit_ in summarise(one).exits] == [0.0, None]
     assert summarise(none).accuracy is None
     with pytest.raises(InputError, match=r"accuracy >= 90 %.*an answer before the simulation was stopped, found none"):
         judge(parse_requirement("accuracy >= 90 %"), summarise(none))
@@ -87,7 +87,7 @@ def test_summary_by_hand():
     summary = summarise(replay)
     # two run to exit 1 in 1 s, one goes on for 2 s; the third, alone, takes 3 s from 10 s
     assert summary.mean_latency_s == pytest.approx((1 + 3 + 3) / 3)
-    assert [item.latency_s for item in summary.percentiles] == [3.0] * 5
+    assert [percentile.latency_s for percentile in summary.percentiles] == [3.0] * 5
     assert summary.max_latency_s == 3.0
     assert summary.violations == 2
     assert summary.violation_rate == pytest.approx(2 / 3)
@@ -102,8 +102,8 @@ def test_summary_by_hand():
     assert summary.utilisation.tile_padding_share == pytest.approx(6 / 12 - made)
     assert summary.utilisation.idle_share == pytest.approx(6 / 12)
     assert summary.mean_batch == pytest.approx((1 * 2 + 2 * 1 + 3 * 1) / 6)
-    assert [(item.requests, item.mean_latency_s) for item in summary.exits] == [(1, 1.0), (2, 3.0)]
-    assert [(item.runs, item.runs_by_batch) for item in summary.stages] == [(2, [1, 1]), (2, [2, 0])]
+    assert [(exit_.requests, exit_.mean_latency_s) for exit_ in summary.exits] == [(1, 1.0), (2, 3.0)]
+    assert [(stage.runs, stage.runs_by_batch) for stage in summary.stages] == [(2, [1, 1]), (2, [2, 0])]
     assert summary.mean_wait_s == 0
     assert summary.accuracy is None
 
@@ -150,7 +150,7 @@ def test_percentiles_are_over_all_requests_by_nearest_rank():
     arrivals = np.arange(100) * 0.5  # ever later: latencies 1, 1.5, 2, ...
     replay = simulate(table, traffic_of(trace_of(arrivals), np.ones(100, dtype=int), 1), find_policy("serial"))
     summary = summarise(replay)
-    assert [item.latency_s for item in summary.percentiles] == [25.5, 45.5, 48.0, 50.0, 50.5]
+    assert [percentile.latency_s for percentile in summary.percentiles] == [25.5, 45.5, 48.0, 50.0, 50.5]
 
 
 def test_shares_of_a_device_that_is_never_idle_are_none_and_all_of_it():
@@ -296,5 +296,5 @@ def test_all_at_once_is_one_observation():
     many = summarise(simulate(table, traffic_of(offline(1000), np.tile(exits, 200), 1e4), find_policy("fluid")))
     assert (many.independent_requests, many.more_requests_needed, many.warm_up_requests) == (1.0, 0, 0)
     assert (many.mean_interval_s, many.violation_interval) == (None, None)
-    assert all((item.interval_s, item.more_requests_needed) == (None, 0) for item in many.percentiles)
+    assert all((percentile.interval_s, percentile.more_requests_needed) == (None, 0) for percentile in many.percentiles)
     assert not offline(1).at_once  # a single request, whose latency tells as much as any

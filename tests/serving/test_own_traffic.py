@@ -285,10 +285,10 @@ def test_own_traffic_stands_beside_no_other():
         serve(networks, Requests(trace=trace_of([0.0])), "serial")
     with pytest.raises(InputError, match="expected none with traffic of its own"):
         serve(networks, Requests(clients=Clients(1)), "serial")
-    plain = [replace(item, traffic=None) for item in networks]
+    plain = [replace(network, traffic=None) for network in networks]
     with pytest.raises(InputError, match="trace: expected a file of requests"):
         serve(plain, Requests(), "serial")
-    without = [replace(item, priority=None) for item in networks]
+    without = [replace(network, priority=None) for network in networks]
     with pytest.raises(InputError, match='expected a priority of every network, found none of "best"'):
         serve(without, Requests(), "serial:between=priority")
 

@@ -269,7 +269,7 @@ def test_exit_codes_and_what_is_printed(fluidb: Run, tmp_path: Path, tiny_design
     done = fluidb(*common, *kept, "--require", "p99 <= 1us", "--json")
     assert (done.returncode, done.stderr) == (1, "")
     content = json.loads(done.stdout)
-    assert [item["holds"] for item in content["requirements"]] == [True, True, False]
+    assert [requirement["holds"] for requirement in content["requirements"]] == [True, True, False]
     rate = content["requirements"][0]
     assert rate == {
         "name": "violation_rate", "comparator": "<=", "unit": "share", "bound": 0.2,
@@ -283,7 +283,7 @@ def test_exit_codes_and_what_is_printed(fluidb: Run, tmp_path: Path, tiny_design
     assert done.returncode == 1
     content = json.loads(done.stdout)
     assert content["unfinished"] > 0
-    assert [item["margin"] for item in content["requirements"]] == [-content["unfinished"], None]
+    assert [requirement["margin"] for requirement in content["requirements"]] == [-content["unfinished"], None]
 
 
 def test_a_malformed_requirement_is_told_before_the_simulation(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:

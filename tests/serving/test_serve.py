@@ -61,7 +61,7 @@ def test_serve_is_simulate_and_its_figures(named: Requests, tiny_design: Path):
     traffic = prepare(held.trace, [row.rate for row in table.exits], slo_s=SLO_S, threshold=[0.5, 0.7])
     replay = simulate(table, traffic, find_policy("lazy"), until_s=0.01, record=True)
     assert served.summary == summarise(replay)
-    assert [item.holds for item in served.requirements] == [False, True]
+    assert [requirement.holds for requirement in served.requirements] == [False, True]
     assert served.replay.runs is not None
     assert replay.runs is not None
     for name, column in asdict(replay.runs).items():

@@ -86,7 +86,7 @@ def test_other_hardware_lasts_until_it_is_said_to(folder: Path) -> None:
     assert (there["cause"], back["cause"]) == ("hardware", "hardware")
     assert 6 < there["time_s"] < 12 < back["time_s"]
     (first,) = read_plan(folder / "plan101").exits
-    assert [item["after"] for item in back["exits"]] == [first.after]
+    assert [exit_["after"] for exit_ in back["exits"]] == [first.after]
     assert there["exits"] != back["exits"]
 
 
@@ -103,7 +103,7 @@ def test_slow_batches_of_other_hardware_are_judged_by_its_times(folder: Path) ->
         window=0, change=LoadChange(from_s=6.0, times=folder / "other/inference_time.json"),
     ).served  # fmt: skip
     assert len(log) == 10_000
-    chain, end, slow, ran_on = [(item.place, item.confidence) for item in plan.exits], len(both[0]) - 1, 0, [0, 0]
+    chain, end, slow, ran_on = [(exit_.place, exit_.confidence) for exit_ in plan.exits], len(both[0]) - 1, 0, [0, 0]
     for begin, behind in itertools.pairwise(found.starts()):
         took_s = found.finish_s[begin:behind].max() - found.start_s[begin]
         left = found.exit[begin:behind].tolist()

@@ -77,11 +77,11 @@ def test_the_grid_is_cases_then_slos_then_rates_then_contenders(outcome: Compari
         ("tiny on pocket at 0.8GB/s", 1e-3, None, "duel.csv", 8),
     ]
     for point in outcome.points:
-        assert [item.name for item in point.contenders] == list(FAST)
-        for item in point.contenders:
-            assert list(item.metrics) == OF_AN_NPU
-            assert all(list(value.seeds) == ["3", "1", "2"] for value in item.metrics.values())
-            assert (item.differences is None) == (item.name == "one by one")
+        assert [contender.name for contender in point.contenders] == list(FAST)
+        for contender in point.contenders:
+            assert list(contender.metrics) == OF_AN_NPU
+            assert all(list(value.seeds) == ["3", "1", "2"] for value in contender.metrics.values())
+            assert (contender.differences is None) == (contender.name == "one by one")
     assert [point.bandwidth_gb_s for point in outcome.points] == [0.4] * 4 + [0.8]
 
 
@@ -136,7 +136,7 @@ def test_all_wait_at_time_0_and_depths_are_predicted(tmp_path: Path) -> None:
     outcome, _ = compare(scenario)
     point = outcome.points[0]
     assert (point.rate_per_s, point.offline, point.predict_depth, point.arrivals) == (None, True, 0.6, "all at once")
-    assert [item.metrics["depth_variance"].mean > 0 for item in point.contenders] == [False, True, True]
+    assert [contender.metrics["depth_variance"].mean > 0 for contender in point.contenders] == [False, True, True]
     unused: Any = None  # no engine: a key does not depend on it
     keys = []
     for name, correlation in (("sure.toml", 1.0), ("unsure.toml", 0.6)):
@@ -173,8 +173,8 @@ def test_figures_are_those_of_dse_latency_trace_and_serve_sim(fluidb: Run, tmp_p
 def test_means_intervals_and_differences_by_hand(outcome: Comparison) -> None:
     for point in outcome.points:
         base = point.contenders[0].metrics
-        for item in point.contenders:
-            for name, value in item.metrics.items():
+        for contender in point.contenders:
+            for name, value in contender.metrics.items():
                 values = np.array(list(value.seeds.values()))
                 half = 4.303 * values.std(ddof=1) / np.sqrt(3)
                 assert value.low is not None
@@ -182,11 +182,11 @@ def test_means_intervals_and_differences_by_hand(outcome: Comparison) -> None:
                 least, most = figure_of(name).limits
                 ends = max(values.mean() - half, least), min(values.mean() + half, most)
                 assert (value.mean, value.low, value.high) == pytest.approx((values.mean(), *ends), abs=1e-12)
-                if item.differences is None:
+                if contender.differences is None:
                     continue
                 paired = values - list(base[name].seeds.values())
                 half = 4.303 * paired.std(ddof=1) / np.sqrt(3)
-                found = item.differences[name]
+                found = contender.differences[name]
                 assert found.mean == pytest.approx(paired.mean(), abs=1e-15)
                 assert found.high == pytest.approx(paired.mean() + half, abs=1e-12)
                 assert found.beyond_noise == (abs(paired.mean()) > half and abs(paired.mean()) > 1e-12)
@@ -204,8 +204,8 @@ def test_the_fewest_violations_by_hand(fluidb: Run, tmp_path: Path) -> None:
                       fluidb("compare", path).stdout, re.MULTILINE)  # fmt: skip
     told = 0
     for point in found.points:
-        rates = {item.name: [item.metrics["violation_rate"].seeds[seed] for seed in ("3", "1", "2")]
-                 for item in point.contenders}  # fmt: skip
+        rates = {contender.name: [contender.metrics["violation_rate"].seeds[seed] for seed in ("3", "1", "2")]
+                 for contender in point.contenders}  # fmt: skip
         ranked = sorted(rates, key=lambda name: sum(rates[name]))
         first = [name for name in ranked if rates[name] == rates[ranked[0]]]
         if len(first) == len(ranked):
@@ -726,7 +726,7 @@ def test_shipped_scenarios_load_and_are_listed(fluidb: Run) -> None:
             assert contender.options.stacking == (contender.name == "FluidB")
     baselines = ["SERIAL", *(f"{kind}-AdaptB-{size}" for kind in ("FC", "R") for size in "SML"), "LazyBatching"]
     for name in ("fig7", "fig8", "fig9"):
-        assert [item.name for item in load_scenario(name).contenders] == [*baselines, "FluidB"]
+        assert [contender.name for contender in load_scenario(name).contenders] == [*baselines, "FluidB"]
 
 
 @pytest.mark.skipif(not COMPILED, reason="searches boards of the paper: minutes as plain Python")

@@ -118,7 +118,7 @@ def test_what_each_network_refuses_and_drops_is_compared(fluidb: Run, folder: Pa
     edit(folder / "mine.toml", '"fluid:between=edf"', '"fluid:on_deadline=drop"')
     edit(folder / "mine.toml", "8000.0", "20000.0")
     (point,) = json.loads(fluidb("compare", "mine.toml", "--json").stdout)["points"]
-    admits, drops = (item["metrics"] for item in point["contenders"])
+    admits, drops = (contender["metrics"] for contender in point["contenders"])
     assert admits["refused_rate"]["mean"] > 0
     for seed, share in admits["refused_rate"]["seeds"].items():
         assert admits["refused_rate[people]"]["seeds"][seed] == 0

@@ -74,7 +74,7 @@ def test_every_figure_of_subnets_is_that_of_a_single_replay(fluidb: Run, scenari
     (point,) = record["points"]
     assert [point[key] for key in ("case", "network", "platform", "bandwidth_gb_s")] == ["nets", "super", "chip", None]
     assert point["min_accuracy"] == "uniform:0.4,1.0"
-    assert [item["engine"] for item in record["contenders"]] == [None, None]
+    assert [contender["engine"] for contender in record["contenders"]] == [None, None]
     fluidb("trace", "poisson", "--rate", 0.3, "--count", 60, "--seed", 1, "-o", "p.csv")
     fluidb("trace", "add", "p.csv", "--min-accuracy", "uniform:0.4,1.0", "--seed", 1, "-o", "q.csv")
     command = ["serve-sim", "nets", "--trace", "q.csv", "--slo", "9s", "--policy", "sushi:mode=accuracy,q=2"]

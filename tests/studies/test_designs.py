@@ -104,12 +104,12 @@ def test_networks_together_have_one_design(fluidb: Run, tmp_path: Path, pair: li
     assert "GOP/s weighted mean over b = 1..2, of the mean request for tiny, other\n" in fluidb(
         "compare", *(item["output"] for item in both)
     ).stdout.replace("  ", "")
-    assert [item["reused"] for item in designs("--shares", "2,2")] == [True, True]
-    assert [item["reused"] for item in designs("--shares", "2,1")] == [False, False]
+    assert [design["reused"] for design in designs("--shares", "2,2")] == [True, True]
+    assert [design["reused"] for design in designs("--shares", "2,1")] == [False, False]
     shutil.rmtree(tmp_path / "d" / "other-pocket")
-    assert [item["reused"] for item in designs("--shares", "2,1")] == [False, False]
+    assert [design["reused"] for design in designs("--shares", "2,1")] == [False, False]
     fluidb(*pair, "--max-lut", "100%", "-o", "d", "--force")
-    assert [item["reused"] for item in designs("--shares", "2,1")] == [False, False]
+    assert [design["reused"] for design in designs("--shares", "2,1")] == [False, False]
 
 
 def test_one_network_together_is_as_alone(fluidb: Run, tmp_path: Path) -> None:

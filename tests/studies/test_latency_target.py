@@ -27,21 +27,21 @@ def drawn(count: int = 4000) -> Samples:
 @pytest.mark.parametrize("target_s", [0.5, 1.0, 2.2, 5.0, 9.0])
 def test_a_target_is_met_on_the_samples_that_chose(by, target_s):
     target = meet_target(TABLE, drawn(), target_s, objective=by)
-    assert [item.time_s for item in target.exits] == [1.0, 3.0, 7.0]
+    assert [exit_.time_s for exit_ in target.exits] == [1.0, 3.0, 7.0]
     assert target.feasible == (target_s >= 1)
     assert target.measure == "entropy"
     assert (target.chosen.samples, target.checked.samples) == (2000, 2000)
     assert target.chosen.mean_s <= max(target_s, 1.0) + 1e-9
     if 1 <= target_s <= 7 and by == "latest":
         assert target.chosen.mean_s == pytest.approx(target_s, rel=2e-3)
-    for item in target.exits:
-        assert item.chosen_share == pytest.approx(item.wanted_share, abs=1e-3)
-        assert item.checked_share == pytest.approx(item.wanted_share, abs=0.05)
+    for exit_ in target.exits:
+        assert exit_.chosen_share == pytest.approx(exit_.wanted_share, abs=1e-3)
+        assert exit_.checked_share == pytest.approx(exit_.wanted_share, abs=0.05)
     if not target.feasible:
-        assert [item.threshold for item in target.exits] == ["always", "always", None]
+        assert [exit_.threshold for exit_ in target.exits] == ["always", "always", None]
         assert target.checked.mean_s == 1.0
     if target_s == 9:
-        assert [item.threshold for item in target.exits] == ["never", "never", None]
+        assert [exit_.threshold for exit_ in target.exits] == ["never", "never", None]
 
 
 def test_the_second_half_checks_and_does_not_choose():
@@ -64,8 +64,8 @@ def test_accuracy_prefers_the_exit_that_brings_most_for_its_time():
     right = rng.random((1000, 1)) < np.array([0.5, 0.9, 0.9])
     samples = Samples(rng.random((1000, 2)), right)
     by = {by: meet_target(TABLE, samples, 3.0, objective=by) for by in ("latest", "accuracy")}
-    assert [item.wanted_share for item in by["accuracy"].exits] == [0, 1, 0]
-    assert [item.wanted_share for item in by["latest"].exits] == pytest.approx([2 / 3, 0, 1 / 3])
+    assert [exit_.wanted_share for exit_ in by["accuracy"].exits] == [0, 1, 0]
+    assert [exit_.wanted_share for exit_ in by["latest"].exits] == pytest.approx([2 / 3, 0, 1 / 3])
     assert by["accuracy"].chosen.accuracy > by["latest"].chosen.accuracy
 
 
@@ -76,7 +76,7 @@ def test_the_printed_thresholds_serve_the_target(fluidb: Run, tmp_path, tiny_des
     target = f"{1e6 * (0.6 * time_s[0] + 0.4 * time_s[2]):.4f}us"
     done = fluidb("thresholds", tiny_design, "--target", target, "--samples", "e.npz", "--json")
     record = json.loads(done.stdout)
-    assert [item["wanted_share"] for item in record["exits"]] == pytest.approx([0.6, 0, 0.4], abs=1e-4)
+    assert [exit_["wanted_share"] for exit_ in record["exits"]] == pytest.approx([0.6, 0, 0.4], abs=1e-4)
     text = fluidb("thresholds", tiny_design, "--target", target, "--samples", "e.npz").stdout
     (line,) = [line for line in text.splitlines() if line.startswith("thresholds")]
     threshold = line.split("--threshold ")[1].split()[0]

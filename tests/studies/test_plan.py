@@ -137,7 +137,9 @@ class Ran(NamedTuple):
 
 def thresholds_of(problem: PlanProblem) -> list[float]:
     """The thresholds that the settings of a problem have, never aside."""
-    return sorted({float(at) for item in problem.settings for at in item.thresholds or () if at != NEVER}) or [0.5]
+    return sorted({float(at) for setting in problem.settings for at in setting.thresholds or () if at != NEVER}) or [
+        0.5
+    ]
 
 
 @cache
@@ -196,8 +198,8 @@ def simulate_plans(problem: PlanProblem, tried: list[float]) -> Iterator[Ran]:
         if (tile, kept) not in tables:
             network = NETWORK.keep_exits(kept, [NETWORK.exits[place - 1] for place in (*kept, 3)])
             options = SearchOptions.model_validate(dict(source.options) | {"tile": tile})
-            found = search(network, source.board, options)
-            tables[tile, kept] = tabulate_latency(*tabulate_design(network, source.board, options, found))
+            result = search(network, source.board, options)
+            tables[tile, kept] = tabulate_latency(*tabulate_design(network, source.board, options, result))
         table = tables[tile, kept]
 
         def run(policy: str, seed: int, kept=kept, thresholds=thresholds, table=table):
@@ -210,17 +212,19 @@ def simulate_plans(problem: PlanProblem, tried: list[float]) -> Iterator[Ran]:
             first, share = run(policy.spec, asked.seed)
             required = problem.requirements
             if first.deadlines is None:
-                required = [replace(item, name=item.name.removesuffix("_of_all")) for item in required]
-            if not all(judge(item, first).holds for item in required):
+                required = [
+                    replace(requirement, name=requirement.name.removesuffix("_of_all")) for requirement in required
+                ]
+            if not all(judge(requirement, first).holds for requirement in required):
                 continue
             of_all = right if first.deadlines is None else right + (first.deadlines.accuracy_of_all - share)
             fresh = [run(policy.spec, asked.seed + 1 + at)[0] for at in range(asked.seeds)]
             kept_there = []
-            for item in required:
-                values = np.array([judge(item, summary).value for summary in fresh])
+            for requirement in required:
+                values = np.array([judge(requirement, summary).value for summary in fresh])
                 interval = mean_interval(values) if np.isfinite(values).all() else Interval(np.inf, np.inf)
                 assert interval is not None
-                kept_there.append(item.allows(interval.low) and item.allows(interval.high))
+                kept_there.append(requirement.allows(interval.low) and requirement.allows(interval.high))
             yield Ran((tile, kept, thresholds, policy.spec), of_all, first, fresh, all(kept_there))
 
 
@@ -256,7 +260,7 @@ def brute_force_over_p99(every: list[Ran]) -> list[Ran]:
     ordered = sorted(every, key=lambda ran: (cost_of(ran, "dsps"), -ran.right, p99_of([ran.first])))
     front: list[Ran] = []
     for ran in ordered:
-        others = [item for item in front if item.right >= ran.right]
+        others = [plan for plan in front if plan.right >= ran.right]
         lower = all(p99_of([ran.first]) < (1 - STEP) * p99_of([item.first]) for item in others)
         if lower and ran.kept and all(p99_of(ran.fresh) < p99_of(item.fresh) for item in others):
             front.append(ran)
@@ -271,11 +275,11 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
     monkeypatch.setattr(plan_search, "REFINED", 4)
     problem = random_problem(seed, drops=seed % 3 == 2)
     wanted = brute_force(every_plan(seed, drops=seed % 3 == 2), minimised)
-    found = find_plans(problem, minimised, threads=1 + seed % 2)
-    assert len(found.front) == len(wanted)
+    answer = find_plans(problem, minimised, threads=1 + seed % 2)
+    assert len(answer.front) == len(wanted)
     (source,) = problem.sources
     row_of = {source.tile(row): row for row in range(len(source.dsps))}
-    for plan, (_, right, plans) in zip(found.front, wanted, strict=True):
+    for plan, (_, right, plans) in zip(answer.front, wanted, strict=True):
         setting = problem.settings[plan.numbers.setting]
         assert plan.accuracy == right
         policy = problem.policies[plan.numbers.policy].spec
@@ -283,9 +287,9 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
         alike = np.array([row_of[tile] for tile, *_ in plans])
         work_s = dict(zip(alike.tolist(), LeastTimes.of(source.found_times(alike)).whole_s, strict=True))
         assert work_s[plan.numbers.row] == min(work_s.values())
-    assert sum(number for name, number in found.counts.items() if name != "all") == found.counts["all"]
-    assert found.least_cost is None or not wanted or found.least_cost <= wanted[0][0]
-    assert (found.nearest is None) == bool(found.front)
+    assert sum(number for name, number in answer.counts.items() if name != "all") == answer.counts["all"]
+    assert answer.least_cost is None or not wanted or answer.least_cost <= wanted[0][0]
+    assert (answer.nearest is None) == bool(answer.front)
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("FLUIDB_PLAN_PROBLEMS", "2"))))
@@ -296,11 +300,13 @@ def test_the_front_over_the_percentile_is_that_of_brute_force(seed: int, monkeyp
     problem = random_problem(seed)
     problem = problem if rate == 1 else problem.at_rate(rate * (problem.traffic.rate_per_s or 0.0))
     wanted = brute_force_over_p99(every_plan(seed, rate=rate))
-    found = find_plans(problem, over_p99=True)
-    assert [(plan.cost, plan.accuracy) for plan in found.front] == [(cost_of(ran, "dsps"), ran.right) for ran in wanted]
-    for plan, ran in zip(found.front, wanted, strict=True):
+    answer = find_plans(problem, over_p99=True)
+    assert [(plan.cost, plan.accuracy) for plan in answer.front] == [
+        (cost_of(ran, "dsps"), ran.right) for ran in wanted
+    ]
+    for plan, ran in zip(answer.front, wanted, strict=True):
         assert plan.fresh.figures["p99"].mean == pytest.approx(p99_of(ran.fresh))
-    assert found.over_p99
+    assert answer.over_p99
 
 
 @pytest.mark.parametrize("minimised", ["dsps", "energy"])
@@ -479,7 +485,7 @@ def test_of_several_rates_plans_that_a_higher_rate_makes_needless_are_left_out()
             for other in alone[higher]
         )
     ]
-    assert [(item.rate_per_s, item.plan.cost, item.plan.accuracy) for item in found.front] == wanted
+    assert [(plan.rate_per_s, plan.plan.cost, plan.plan.accuracy) for plan in found.front] == wanted
     assert len({rate for rate, *_ in wanted}) > 1
     assert len(wanted) < sum(map(len, alone.values()))
 
@@ -798,9 +804,13 @@ def test_more_to_choose_from_is_never_worse() -> None:
     front = find_plans(replace(problem, sources=[slow, source])).front
     settings, tried = problem.settings, thresholds_of(problem)
     changes: list[dict[str, Any]] = [{"sources": [slow]}, {"sources": [source]}]
-    changes += [{"policies": problem.policies[:-1]}, {"settings": [item for item in settings if 1 not in item.kept]}]
     changes += [
-        {"settings": [item for item in settings if at not in (item.thresholds or ())]} for at in (NEVER, tried[0])
+        {"policies": problem.policies[:-1]},
+        {"settings": [setting for setting in settings if 1 not in setting.kept]},
+    ]
+    changes += [
+        {"settings": [setting for setting in settings if at not in (setting.thresholds or ())]}
+        for at in (NEVER, tried[0])
     ]
     fewer = [replace(problem, _drawn={}, **change) for change in changes]
     found = [plan for one in fewer for plan in find_plans(one).front]
@@ -871,13 +881,13 @@ def asking(fluidb: Run, tmp_path: Path) -> Run:
 
 def test_the_folder_of_a_plan_serves_as_the_plan_says(asking: Run, tmp_path: Path) -> None:
     done = asking(*ANSWERED, "-o", "p", "--plot", "p.svg", "--json")
-    found = json.loads(done.stdout)
-    assert found["schema"] == "fluidb.plan-output/2"
-    assert found["output"] == "p"
-    best, *others = found["front"]
+    record = json.loads(done.stdout)
+    assert record["schema"] == "fluidb.plan-output/2"
+    assert record["output"] == "p"
+    best, *others = record["front"]
     assert all(item["dsps"] > best["dsps"] for item in others)
     assert {"p.svg", "p", "s.npz", BOARD} == {path.name for path in tmp_path.iterdir()}
-    (faster,) = [item for item in found["steps"] if "more requests" in item["change"]]
+    (faster,) = [step for step in record["steps"] if "more requests" in step["change"]]
     assert faster["figures"]["busy_share"]["mean"] > best["figures"]["busy_share"]["mean"]
     kept = json.loads((tmp_path / "p" / "plan.json").read_text())
     assert kept["plan"] == best
@@ -905,8 +915,8 @@ def test_the_answer_is_the_same_for_any_number_of_threads_and_on_a_cluster(askin
 
 
 def test_without_samples_the_exits_are_those_of_the_network(asking: Run) -> None:
-    found = json.loads(asking(*ASKED, "--require", "p99 <= 2ms", "--json").stdout)
-    (best,) = found["front"]
+    record = json.loads(asking(*ASKED, "--require", "p99 <= 2ms", "--json").stdout)
+    (best,) = record["front"]
     assert (best["exits"], best["thresholds"], best["measure"]) == (["add", "concat"], None, None)
     assert "accuracy" not in best["figures"]
 
@@ -956,8 +966,8 @@ def test_hardware_that_is_given_and_a_trace(asking: Run, tiny_design: Path, tmp_
     assert asking("trace", "poisson", "--rate", 2000, "--count", 100, "-o", "t.csv").returncode == 0
     asked = ["plan", TINY, f"mine,{BOARD}", "--b-max", 2, "--trace", "t.csv", "--slo", "2ms", "--samples", "s.npz"]
     asked += ["--thresholds", "0.5,0.9", "--max-dsp", "4DSPs"]
-    found = json.loads(asking(*asked, *LIMITS, "-o", "p", "--json").stdout)
-    best = found["front"][0]
+    record = json.loads(asking(*asked, *LIMITS, "-o", "p", "--json").stdout)
+    best = record["front"][0]
     assert (best["platform"], best["dsps"]) == ("mine", None)
     text = asking(*asked, *LIMITS).stdout
     assert "nothing, because this hardware is given; no board can be cheaper: to compare boards, leave it out" in text
@@ -972,9 +982,9 @@ def test_the_plan_that_takes_the_least_energy(asking: Run) -> None:
     assert asking("latency", "resnet50", "v100-tensorrt", "-o", "gpu").returncode == 0
     asked = ["plan", TINY, BOARD, "--b-max", 2, "--rate", 2000, "--slo", "2ms", "--count", 500, "--seeds", 2]
     asked += ["--require", "p90 <= 2ms", "--minimise", "energy", "--max-dsp", "10DSPs"]
-    found = json.loads(asking(*asked, "--json", "--plot", "p.svg").stdout)
-    assert found["minimised"] == "energy"
-    assert found["front"][0]["figures"]["energy"]["mean"] >= found["searches"][0]["least_cost"]
+    record = json.loads(asking(*asked, "--json", "--plot", "p.svg").stdout)
+    assert record["minimised"] == "energy"
+    assert record["front"][0]["figures"]["energy"]["mean"] >= record["searches"][0]["least_cost"]
     assert "energy" in asking(*asked).stdout
     (fault,) = lines(asking("plan", "resnet50", "gpu", *asked[5:]))
     assert fault.startswith("fluidb: --minimise: gpu: expected energies by layer")
@@ -991,9 +1001,9 @@ def test_early_answers_keep_a_limit_that_nothing_else_keeps() -> None:
         (1,), [Exit(name="early", rate=0.0), NETWORK.exits[-1].model_copy(update={"rate": 1.0})]
     )
     problem = problem_of(network, [source], [find_policy(text) for text in texts], required, traffic)
-    found = find_plans(problem)
-    assert [problem.policies[plan.numbers.policy].spec for plan in found.front] == texts[2:]
-    assert found.counts["latency of one sample"] == 2
+    answer = find_plans(problem)
+    assert [problem.policies[plan.numbers.policy].spec for plan in answer.front] == texts[2:]
+    assert answer.counts["latency of one sample"] == 2
 
 
 def test_an_exit_that_only_answers_at_the_deadline_keeps_what_no_threshold_keeps() -> None:
@@ -1055,9 +1065,9 @@ def test_answers_that_are_given_may_be_right_more_often_than_all() -> None:
     network = NETWORK.keep_exits((), [NETWORK.exits[-1].model_copy(update={"rate": 1.0})])
     source = TableSource("one", table_of([[1.0]]))
     problem = problem_of(network, [source], [find_policy(text) for text in texts], required, traffic)
-    found = find_plans(problem)
-    assert [problem.policies[plan.numbers.policy].spec for plan in found.front] == texts[1:]
-    assert found.counts["accuracy"] == 1
+    answer = find_plans(problem)
+    assert [problem.policies[plan.numbers.policy].spec for plan in answer.front] == texts[1:]
+    assert answer.counts["accuracy"] == 1
     of_all = problem_of(network, [source], problem.policies, [parse_requirement("accuracy_of_all >= 60 %")], traffic)
     assert find_plans(of_all).counts["accuracy"] == 2
 
@@ -1127,7 +1137,7 @@ def test_accuracy_of_all_stands_where_a_policy_may_leave_a_request_without_an_an
     answered = json.loads(asking(*asked, "--policy", "fluid:on_deadline=serve|answer", "--json").stdout)
     assert answered["policies"] == ["fluid:on_deadline=serve", "fluid:on_deadline=answer"]
     assert answered["front"]
-    assert all(item["kept"]["accuracy_of_all >= 70 %"] for item in answered["front"])
+    assert all(plan["kept"]["accuracy_of_all >= 70 %"] for plan in answered["front"])
     shown = asking(*asked, "--policy", "fluid", "--policy", "serial:on_deadline=drop").stdout
     assert "accuracy of all" in shown
 
@@ -1154,9 +1164,9 @@ def test_what_the_interval_holds_is_undecided_and_more_requests_decide_it(asking
 
 def test_the_highest_rate(asking: Run) -> None:
     asked = ["plan", TINY, BOARD, "--b-max", 2, "--slo", "2ms", "--count", 300, "--seeds", 2, "--policy", "fluid"]
-    found = json.loads(asking(*asked, "--rate", "max", "--require", "p90 <= 2ms", "--json").stdout)
-    assert found["front"][0]["rate_per_s"] > 1000
-    assert found["front"][0]["kept"] == {"p90 <= 2ms": True}
+    record = json.loads(asking(*asked, "--rate", "max", "--require", "p90 <= 2ms", "--json").stdout)
+    assert record["front"][0]["rate_per_s"] > 1000
+    assert record["front"][0]["kept"] == {"p90 <= 2ms": True}
     none = asking(*asked, "--rate", "max", "--require", "p90 <= 1us")
     assert (none.returncode, none.stdout) == (1, "")
     assert none.stderr.startswith('fluidb: no plan keeps "p90 <= 1us" at any rate; the nearest has ')
@@ -1166,9 +1176,9 @@ def test_a_requirement_that_holds_at_one_end_of_a_measured_error_is_undecided(as
     """The times of a calibrated engine may all be as much longer as one of its measured times."""
     asked = ["plan", "resnet50", "dpu-b4096-zcu104", "--rate", 5, "--slo", "1s", "--count", 200, "--seeds", 2]
     asked += ["--policy", "serial"]
-    found = json.loads(asking(*asked, "--require", "p50 <= 1s", "--json").stdout)
-    (best,) = found["front"]
-    ends = {item["change"]: item for item in found["steps"] if item["change"].startswith("times as measured")}
+    record = json.loads(asking(*asked, "--require", "p50 <= 1s", "--json").stdout)
+    (best,) = record["front"]
+    ends = {step["change"]: step for step in record["steps"] if step["change"].startswith("times as measured")}
     (fast, slow) = sorted(ends, key=lambda change: ends[change]["figures"]["p50"]["mean"])
     there, here = ends[slow]["figures"]["p50"]["mean"], best["figures"]["p50"]["mean"]
     assert ends[fast]["figures"]["p50"]["mean"] < here < there
@@ -1213,7 +1223,7 @@ def test_a_scenario_states_what_options_state(asking: Run, tmp_path: Path) -> No
     assert by_file == by_options
     assert (tmp_path / "f.svg").exists()
     answer = ask.plan(tmp_path / "asked" / "q.toml")
-    records = [plan_record(item.search.problem, item.plan) for item in answer.front]
+    records = [plan_record(plan.search.problem, plan.plan) for plan in answer.front]
     assert json.loads(json.dumps(records)) == by_file["front"]
     assert [step.change for step in answer.steps] == [step["change"] for step in by_file["steps"]]
     (fault,) = lines(asking("plan", "asked/q.toml", "--rate", 5))
@@ -1229,15 +1239,15 @@ def test_a_scenario_states_what_options_state(asking: Run, tmp_path: Path) -> No
 def test_of_a_supernet_each_subnet_is_a_choice(fluidb: Run, tmp_path: Path) -> None:
     """Alone on an accelerator or a device, and all together for a policy that chooses."""
     asked = ["--rate", 60, "--slo", "20ms", "--count", 500, "--seeds", 2, "--require", "violation_rate <= 5 %"]
-    found = json.loads(fluidb("plan", "ofa_mobilenet_v3", "sushi-zcu104,v100-tensorrt", *asked, "--json").stdout)
+    record = json.loads(fluidb("plan", "ofa_mobilenet_v3", "sushi-zcu104,v100-tensorrt", *asked, "--json").stdout)
     names = [f"SubNet {letter}" for letter in "ABCDEFG"]
-    assert found["platforms"] == [
+    assert record["platforms"] == [
         *(f"sushi-zcu104: {name}" for name in (*names,)),
         "sushi-zcu104: all SubNets",
         *(f"v100-tensorrt: {name}" for name in names),
     ]
-    assert found["policies"][-1] == "sushi"
-    (best,) = found["front"]
+    assert record["policies"][-1] == "sushi"
+    (best,) = record["front"]
     assert best["platform"] == "v100-tensorrt: SubNet G"
     assert best["figures"]["served_accuracy"]["mean"] == pytest.approx(0.766)
     asked += ["--require", "served_accuracy >= 77 %"]
@@ -1304,9 +1314,9 @@ def test_a_subnet_on_a_board_is_written_with_its_design(fluidb: Run, tmp_path: P
         subnets = "a test"
         """
     )
-    found = json.loads(fluidb(*asked, "--json", "-o", "p").stdout)
-    assert [item["platform"] for item in found["front"]] == ["pynq-z1: SubNet small", "pynq-z1: SubNet large"]
-    assert all(item["figures"]["served_accuracy"]["mean"] == pytest.approx(0.6) for item in found["steps"])
+    record = json.loads(fluidb(*asked, "--json", "-o", "p").stdout)
+    assert [plan["platform"] for plan in record["front"]] == ["pynq-z1: SubNet small", "pynq-z1: SubNet large"]
+    assert all(step["figures"]["served_accuracy"]["mean"] == pytest.approx(0.6) for step in record["steps"])
     assert json.loads((tmp_path / "p" / "latency.json").read_text())["subnets"][0]["name"] == "small"
     assert fluidb("fbcb", "p").returncode == 0
 
@@ -1333,10 +1343,10 @@ def test_a_requirement_that_no_plan_keeps(asking: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "p").exists()
     right = asking(*ASKED, "--require", "accuracy >= 99 %", "--samples", "s.npz", "--json")
     assert right.returncode == 1
-    found = json.loads(right.stdout)
-    assert (found["front"], found["searches"][0]["least_cost"], found["output"]) == ([], None, None)
-    assert found["searches"][0]["counts"]["accuracy"] == found["searches"][0]["counts"]["all"]
-    assert found["searches"][0]["nearest"]["kept"] == {"accuracy >= 99 %": False}
+    record = json.loads(right.stdout)
+    assert (record["front"], record["searches"][0]["least_cost"], record["output"]) == ([], None, None)
+    assert record["searches"][0]["counts"]["accuracy"] == record["searches"][0]["counts"]["all"]
+    assert record["searches"][0]["nearest"]["kept"] == {"accuracy >= 99 %": False}
 
 
 FAULTS: dict[str, tuple[list[Any], str]] = {
@@ -1521,12 +1531,12 @@ def test_of_many_exits_pames_rule_chooses(fluidb: Run, tmp_path: Path) -> None:
     log = ["samples", "generate", "imagenet", "--network", "resnet50", "--count", 500, "-o", "log.npz"]
     assert fluidb(*log).returncode == 0
     asked = ["plan", "resnet50", "v100-tensorrt", "--rate", 20, "--slo", "1s", "--count", 200, "--seeds", 2]
-    found = json.loads(
+    record = json.loads(
         fluidb(*asked, "--samples", "log.npz", "--policy", "fluid", "--require", "mean <= 1s", "--json").stdout
     )
-    assert found["searches"][0]["counts"]["all"] > 15 * 3  # each alone with several thresholds
-    accuracy = [item["figures"]["accuracy"]["mean"] for item in found["front"]]
-    assert found["front"][-1]["exits"] == [] or accuracy == sorted(accuracy)
+    assert record["searches"][0]["counts"]["all"] > 15 * 3  # each alone with several thresholds
+    accuracy = [plan["figures"]["accuracy"]["mean"] for plan in record["front"]]
+    assert record["front"][-1]["exits"] == [] or accuracy == sorted(accuracy)
     chosen = json.loads(
         fluidb(
             "exits", "resnet50", "v100-tensorrt", "--samples", "log.npz", "--batch", 8, "--precision", "92%", "--guard",
@@ -1539,8 +1549,8 @@ def test_of_many_exits_pames_rule_chooses(fluidb: Run, tmp_path: Path) -> None:
     table = tabulate_file(with_exits(*read_network_file("resnet50")), Path("resnet50"), device)
     times_s = [stage_times(table, network)]
     first_half = chosen_settings(network.exits, samples[slice(0, 250)], samples.measure.searched, times_s)
-    places = tuple(item["place"] for item in chosen["exits"])
-    assert (places, tuple(item["confidence"] for item in chosen["exits"])) in [
+    places = tuple(exit_["place"] for exit_ in chosen["exits"])
+    assert (places, tuple(exit_["confidence"] for exit_ in chosen["exits"])) in [
         (item.kept, item.thresholds)
         for item in first_half  # `exits` chooses with one half
     ]

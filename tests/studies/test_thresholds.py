@@ -224,7 +224,7 @@ def test_a_fault_is_one_clear_line(fluidb: Run, tmp_path, tiny_design, case):
     np.savez(tmp_path / "other.npz", confidence=np.zeros((2, 3)), correct=np.ones((2, 4)))
     before = sorted(tmp_path.rglob("*"))
     arguments, expected = FAULTS[case]
-    done = fluidb(*[tiny_design if item == "DESIGN" else item for item in arguments])
+    done = fluidb(*[tiny_design if argument == "DESIGN" else argument for argument in arguments])
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("fluidb: ")

@@ -132,8 +132,8 @@ def test_samples_of_each_network_and_those_that_are_not_tried() -> None:
         Requests(trace=replace(poisson(1.2, 400, 3), arrival_s=np.zeros(400)), seed=7, clients=Clients(5, 1.0)),
     ):
         sweep = sweep_thresholds(networks, requests, "fluid:between=edf", [0.4, 0.8])
-        assert [item.measure for item in sweep.networks] == ["confidence", None, None]
-        assert [[item.threshold for item in point.networks] for point in sweep.points] == [
+        assert [network.measure for network in sweep.networks] == ["confidence", None, None]
+        assert [[network.threshold for network in point.networks] for point in sweep.points] == [
             [0.4, None, None], [0.8, None, None],
         ]  # fmt: skip
         for point in sweep.points:

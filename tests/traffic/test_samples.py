@@ -129,7 +129,7 @@ def test_accuracy_by_hand():
         traffic = prepare(trace, rates, slo_s=9.0, threshold=threshold)
         assert traffic.exits.tolist() == leave
         summary = summarise(simulate(table, traffic, find_policy("fluid")))
-        assert [item.accuracy for item in summary.exits] == expected
+        assert [exit_.accuracy for exit_ in summary.exits] == expected
         parts = [share * leave.count(i) for i, share in enumerate(expected, 1) if share is not None]
         assert summary.accuracy == pytest.approx(sum(parts) / 3)
 

@@ -87,10 +87,15 @@ def _network(explanation: Explanation, b: int, top: int) -> Iterator[str]:
     yield facts(about)
     sums_s = explanation.time_s.sum(axis=0)
     rows = [
-        (i + 1, _ms(whole), *_shares(part[:, i].sum() for part in explanation.parts_s.values()))
+        (
+            i + 1,
+            _ms(whole),
+            *_shares(part[:, i].sum() for part in explanation.parts_s.values()),
+            _lost(explanation, None, i),
+        )
         for i, whole in enumerate(sums_s)
     ]
-    yield _table(explanation, _BATCHES, rows, [])
+    yield _table(explanation, _BATCHES, rows, _LOST)
     order = np.argsort(-time_s, kind="stable")
     lines: list[tuple[Any, ...]] = [
         ([i], explanation.layers[i].name, *_choice(explanation, i, at)) for i in order[:top]
@@ -100,27 +105,42 @@ def _network(explanation: Explanation, b: int, top: int) -> Iterator[str]:
     shares = percents([time_s[indices].sum() for indices, *_ in lines])
     lines.append((order, "all", "", "", ""))
     cells = [
-        (name, _ms(time_s[indices].sum()), share, *_shares(parts_s[:, indices].sum(axis=1)), *more)
+        (
+            name,
+            _ms(time_s[indices].sum()),
+            share,
+            *_shares(parts_s[:, indices].sum(axis=1)),
+            _lost(explanation, indices, at),
+            *more,
+        )
         for (indices, name, *more), share in zip(lines, [*shares, "100.0"], strict=True)
     ]
-    yield _table(explanation, (f"layer at b={b},\nand shares in %", "\nms", "of\nall"), cells, _CHOICE)
+    yield _table(explanation, (f"layer at b={b},\nand shares in %", "\nms", "of\nall"), cells, (*_LOST, *_CHOICE))
     yield from _fixed(explanation, b)
     yield from ranking(design)
 
 
 _BATCHES = ("batch, and\nshares in %", "\nms")
+_LOST = ("beats\nlost",)
 _CHOICE = ("\nbound", "\nk:B_R", "\nnext best")
 
 
 def _table(explanation: Explanation, before: Sequence[str], rows: Iterable[Sequence[Any]], after: Sequence[str]) -> str:
-    """A table with a column for each cause that occurs, its header in two lines."""
+    """A table with a column for each cause that occurs, its header in two lines; beats are lost on an aligned bus."""
     causes = [
         cause.label.replace(" ", "\n") if " " in cause.label else f"\n{cause.label}" for cause in explanation.parts_s
     ]
     headers = [*before, *causes, *after]
     absent = {len(before) + i for i, part in enumerate(explanation.parts_s.values()) if not part.any()}
+    if not explanation.design.port.aligned:
+        absent.add(len(before) + len(causes))
     kept = [i for i in range(len(headers)) if i not in absent]
     return table([headers[i] for i in kept], [[row[i] for i in kept] for row in rows])
+
+
+def _lost(explanation: Explanation, layers: Sequence[int] | None, at: int) -> str:
+    """Share of the beats of the bus that some layers lose, in per cent."""
+    return f"{100 * explanation.lost_share(layers)[at]:.1f}"
 
 
 def _choice(explanation: Explanation, index: int, at: int) -> tuple[str, str, str]:
@@ -181,9 +201,12 @@ def _layer(explanation: Explanation, index: int) -> Iterator[str]:
         shares = _shares(part[index, i] for part in explanation.parts_s.values())
         of_block = "" if explanation.block_rows is None else explanation.block_rows[index, i] or ""
         rows.append(
-            (i + 1, _ms(time_s), f"{dram_bytes / 1e6:,.3f}", of_block, *shares, *_choice(explanation, index, i))
-        )
-    yield _table(explanation, (*_BATCHES, "\nMB", "rows of\na block"), rows, _CHOICE)
+            (
+                i + 1, _ms(time_s), f"{dram_bytes / 1e6:,.3f}", of_block, *shares, _lost(explanation, [index], i),
+                *_choice(explanation, index, i),
+            )
+        )  # fmt: skip
+    yield _table(explanation, (*_BATCHES, "\nMB", "rows of\na block"), rows, (*_LOST, *_CHOICE))
     costs = [
         {(candidate.B_R, K_NAMES.index(candidate.k)): _ms(candidate.time_s) for candidate in column}
         for column in explanation.candidates[index]
@@ -213,6 +236,7 @@ def _record(explanation: Explanation, index: int | None) -> dict[str, Any]:
             **times(lambda part: part[i]),
             "block_rows": None if explanation.block_rows is None or product is None else explanation.block_rows[i],
             "dram_bytes": explanation.dram_bytes[i],
+            "lost_beat_share": explanation.lost_share([i]),
             "bound": explanation.bound[i],
             "k": [k for k, _ in explanation.chosen[i]] or None,
             "B_R": [B_R for _, B_R in explanation.chosen[i]] or None,
@@ -246,6 +270,7 @@ def _record(explanation: Explanation, index: int | None) -> dict[str, Any]:
         "unjudged": list(design.options.unjudged(design.platform)),
         "mean_gop_s": explanation.mean_gop_s,
         **times(lambda part: part.sum(axis=0)),
+        "lost_beat_share": explanation.lost_share(),
         "layers": layers,
         "fixed": [fixed(configuration) for configuration in explanation.fixed],
         "best_fixed": explanation.best_fixed and fixed(explanation.best_fixed),

@@ -211,17 +211,17 @@ def test_arrays_of_scale_sim_are_described(
     assert not found["worse_than_none"]
     assert [found["platform"][key] for key in CONSTANTS] == [*CONSTANTS.values()]
     held = {
-        cycles: next(item for item in record["errors"] if item["rows"] == "held out")
+        cycles: next(error for error in record["errors"] if error["rows"] == "held out")
         for cycles, record in records.items()
     }
     assert held[fill]["mean"] < 5e-3
-    assert max(item["worst"] for item in found["errors"]) < 0.03
+    assert max(error["worst"] for error in found["errors"]) < 0.03
     assert abs(held[fill]["total"]) < 5e-3
     assert found["nearer"] is None
     assert min(held_out_errors(tmp_path / "0.toml")) > 0.5
     assert without["nearer"]["changes"] == {"fill_cycles": 32}
     (near,) = [
-        item["mean"] for item in without["nearer"]["errors"] if (item["rows"], item["bound"]) == ("held out", None)
+        error["mean"] for error in without["nearer"]["errors"] if (error["rows"], error["bound"]) == ("held out", None)
     ]
     assert near < held[0]["mean"] / 3
     text = fluidb("calibrate", "0.toml", DATA / "scalesim" / "cycles.csv").stdout
@@ -383,7 +383,7 @@ def test_tables_by_layer_of_several_arrays_give_back_their_constants(fluidb: Run
         done = fluidb("calibrate", f"{name}.toml", "layers.csv", "--hold-out", "inception_v3,mobilenet_v2", "--json")
         assert done.returncode == 0, done.stderr
         record = json.loads(done.stdout)
-        found, errors = record["platform"], {(item["rows"], item["bound"]): item for item in record["errors"]}
+        found, errors = record["platform"], {(error["rows"], error["bound"]): error for error in record["errors"]}
         assert found["effective_gb_s"] == pytest.approx(gb_s, rel=0.1)
         assert found["not_hidden"] == pytest.approx(not_hidden, abs=0.1)
         assert (record["alike"], found["inference_s"], found["effective_mhz"]) == ([], 0.0, None)

@@ -247,7 +247,7 @@ def test_a_decoder_is_searched_for_an_npu_and_its_table_repeats(fluidb: Run, tmp
     done = fluidb("latency", "d")
     assert (done.returncode, done.stderr) == (0, "")
     assert "one of up to 5 steps of the last stage" in done.stdout
-    assert [item.get("steps") for item in json.loads((tmp_path / "d" / "latency.json").read_text())["exits"]] == [
+    assert [exit_.get("steps") for exit_ in json.loads((tmp_path / "d" / "latency.json").read_text())["exits"]] == [
         None, None, 5
     ]  # fmt: skip
     (tmp_path / "t.csv").write_text("request_id,arrival_s,exit,steps\n1,0.0,3,2\n2,0.001,3,5\n3,0.5,1,1\n")

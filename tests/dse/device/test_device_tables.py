@@ -185,9 +185,9 @@ def test_serve_sim(folder: Path, tmp_path: Path, policy: str):
     assert "NPU" not in done.stdout
     content = json.loads(call_fluidb(*common, "--json", cwd=folder).stdout)
     assert (content["network"], content["platform"], content["utilisation"]) == ("resnet50", name, None)
-    assert content["requests"] == sum(item["requests"] for item in content["exits"]) == 300
+    assert content["requests"] == sum(exit_["requests"] for exit_ in content["exits"]) == 300
     layers = policy == "lazy" and name == "rtx-2080-ti"  # asked after each layer, if the table has them
-    assert (max(item["segments"] for item in content["stages"]) > 1) == layers
+    assert (max(stage["segments"] for stage in content["stages"]) > 1) == layers
     events = json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]
     assert sum(event["name"] == "exit" for event in events) == 300
 

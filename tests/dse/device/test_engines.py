@@ -317,11 +317,11 @@ def test_the_best_shape_is_that_of_all_shapes(seed: int) -> None:
         keys = dict(zip(("pixels", "input_channels", "output_channels"), shape, strict=True))
         table = tabulate_engine(file, "n.toml", engine.model_copy(update=keys))
         times.append(sum(layer.time_s[0] for layer in table.layers))
-    found = search_shape(file, "n.toml", engine)
-    assert found.best.time_s == pytest.approx(min(times), rel=1e-12)
+    result = search_shape(file, "n.toml", engine)
+    assert result.best.time_s == pytest.approx(min(times), rel=1e-12)
     equal = [shape for shape, time_s in zip(shapes, times, strict=True) if time_s <= min(times) * (1 + 1e-12)]
-    assert found.best.engine.macs_per_cycle <= min(np.prod(shape) for shape in equal)
-    assert found.best.time_s <= found.given.time_s
+    assert result.best.engine.macs_per_cycle <= min(np.prod(shape) for shape in equal)
+    assert result.best.time_s <= result.given.time_s
     few = search_shape(file, "n.toml", engine, most_pixels=2).best
     assert few.engine.pixels <= 2
     of_few = [time_s for shape, time_s in zip(shapes, times, strict=True) if shape[0] <= 2]
@@ -329,9 +329,9 @@ def test_the_best_shape_is_that_of_all_shapes(seed: int) -> None:
 
 
 def test_an_engine_that_is_best_stays() -> None:
-    found = search_shape(*read_network_file("inception_v3"), load_platform("nvdla-2048", kind=Engine))
-    assert found.best == found.given
-    assert 0 < found.best.busy < 1
+    result = search_shape(*read_network_file("inception_v3"), load_platform("nvdla-2048", kind=Engine))
+    assert result.best == result.given
+    assert 0 < result.best.busy < 1
 
 
 def test_dse_writes_the_best_engine(fluidb: Run, tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ def test_what_is_written_is_what_was_chosen(folder: Path) -> None:
     times = read_table(InferenceTime, folder / "inference_time.json")
     np.testing.assert_array_equal(times.array(), planned.times.array())
     choice = choose_exits(log_of(drawn()[slice(0, 2000)]), times.array(), ExitGoal(16))
-    assert [item.place for item in planned.plan.exits] == list(choice.exits)
+    assert [exit_.place for exit_ in planned.plan.exits] == list(choice.exits)
     net = load_network(str(folder / "network.toml"))
     assert net.exits == planned.latency.exits
-    assert [item.rate for item in net.exits[:-1]] == [item.rate for item in planned.plan.exits]
+    assert [exit_.rate for exit_ in net.exits[:-1]] == [exit_.rate for exit_ in planned.plan.exits]
     pattern = json.loads((folder / "batching_pattern.json").read_text())
     assert all(sum(row["batches"]) == pattern["batches"] == 125 for step in pattern["steps"] for row in step["rows"])
 
@@ -82,7 +82,7 @@ def test_the_other_half_of_the_log_serves_with_the_thresholds_of_the_plan(folder
 
 def test_the_folder_serves(fluidb: Run, folder: Path, tmp_path: Path) -> None:
     fluidb("trace", "poisson", "--rate", 300, "--count", 300, "-o", "t.csv")
-    levels = ",".join(str(item.confidence) for item in read_plan(folder).exits)
+    levels = ",".join(str(exit_.confidence) for exit_ in read_plan(folder).exits)
     more = ["--samples", folder / "samples.npz", "--threshold", levels, "--slo", "100ms"]
     done = fluidb("serve-sim", folder, "--trace", "t.csv", *more)
     assert (done.returncode, done.stderr) == (0, "")
@@ -346,7 +346,7 @@ def test_a_log_of_entropies_chooses_the_same_exits(fluidb: Run, tmp_path) -> Non
     changes = [found.pop("changes") for found in adapted]
     assert adapted[0] | {"plan": "e"} == adapted[1]
     assert len(changes[0]) == len(changes[1]) > 0
-    assert all(0 <= item["confidence"] <= 0.7 for change in changes[1] for item in change["exits"])
+    assert all(0 <= exit_["confidence"] <= 0.7 for change in changes[1] for exit_ in change["exits"])
     mixed = fluidb("adapt", "c", "--trace", "t.csv", "--samples", "e.npz", "--policy", "pame:timeout=10ms")
     assert "e.npz: expected confidence, by which the plan was chosen, found entropy" in lines(mixed)[0]
 

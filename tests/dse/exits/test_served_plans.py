@@ -92,16 +92,16 @@ def device(random: Random) -> dict[str, Any]:
 def answers(random: Random, candidates: int, count: int) -> Samples:
     """The answers of classes by confidence or entropy, or of a dense task."""
     preset, seed = PRESETS[random.choice(list(PRESETS))], int(random.integers(2**31))
-    found = draw_answers(preset, candidates, count, seed, values=int(random.choice([1, 1, 1, 3])))
-    if found.values > 1 or random.random() < 0.6:
-        return found
-    return as_measured(found, MEASURES[random.choice([*MEASURES])], preset.classes)
+    samples = draw_answers(preset, candidates, count, seed, values=int(random.choice([1, 1, 1, 3])))
+    if samples.values > 1 or random.random() < 0.6:
+        return samples
+    return as_measured(samples, MEASURES[random.choice([*MEASURES])], preset.classes)
 
 
 def expected_s(plan: ExitPlan, times: np.ndarray, exits: np.ndarray) -> np.ndarray:
     """Time at which each sample of a batch that runs alone leaves, from its start, by its exit: stage after stage."""
     finish_s, now_s, at = np.zeros(len(exits)), 0.0, 0
-    for number, place in enumerate([*(item.place for item in plan.exits), len(times) - 1], 1):
+    for number, place in enumerate([*(exit_.place for exit_ in plan.exits), len(times) - 1], 1):
         there, stays = int((exits >= number).sum()), int((exits > number).sum())
         if there:
             now_s += times[at, place, there]
@@ -131,7 +131,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_command_serves_a_plan_as_planned(folder: Path) -> None:
     """Its batch size and its thresholds hold: what a command prints is what it prints if they are typed."""
     plan, samples = read_plan(folder / "plan"), read_samples(folder / "plan/samples.npz")
-    levels = [item.confidence for item in plan.exits]
+    levels = [exit_.confidence for exit_ in plan.exits]
 
     def printed(*command: object) -> dict[str, Any]:
         done = call_fluidb(*command, "--json", cwd=folder)
@@ -223,9 +223,9 @@ def test_a_plan_is_served_as_planned(fluidb: Run, tmp_path: Path, seed: int) -> 
     # so it is by `adapt` that changes nothing
     first, counts = log_of(log[slice(0, len(log) // 2)]), log_of(log).counts.tolist()
     exits = Exits(
-        tuple(item.place for item in plan.exits),
-        tuple(MEASURES[plan.measure].to_array(item.confidence) for item in plan.exits),
-        tuple(counts.index(item.count) for item in plan.exits),
+        tuple(exit_.place for exit_ in plan.exits),
+        tuple(MEASURES[plan.measure].to_array(exit_.confidence) for exit_ in plan.exits),
+        tuple(counts.index(exit_.count) for exit_ in plan.exits),
     )
     second = log_of(log[slice(len(log) // 2, len(log) // 2 + whole)])
     taken = DeviceTimes(times, table.load, table.wake_up_s or 0.0)

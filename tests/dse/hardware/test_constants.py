@@ -49,8 +49,8 @@ def test_every_number_of_the_engine_is_one_of_these() -> None:
 
 def test_the_page_has_the_code_of_every_fault() -> None:
     page = (ROOT / "docs" / "hardware.md").read_text(encoding="utf-8")
-    found = re.findall(r"^\| (\d+) `([A-Z]+)` \|", page, re.MULTILINE)
-    assert found == [(str(fault.value), fault.name) for fault in NpuFault if fault]
+    matches = re.findall(r"^\| (\d+) `([A-Z]+)` \|", page, re.MULTILINE)
+    assert matches == [(str(fault.value), fault.name) for fault in NpuFault if fault]
 
 
 def modules() -> list[Path]:

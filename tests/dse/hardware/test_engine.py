@@ -398,6 +398,8 @@ def test_a_layer_s_line_and_stride_are_those_of_its_window(size: tuple[int, int]
     kernel, outputs, stride, pad = ((pair[0], pair[1]) for pair in (conv.kernel, shape, conv.stride, conv.pad))
     window = Window(3, size, kernel, outputs, stride, pad)
     assert (layer.line, layer.stride) == window.source
+    in_order = window.along_P or (window.joined and kernel == (1, 1))
+    assert (layer.step, layer.window) == ((0, (1, 1)) if in_order else (size[1], kernel))
     assert layer.gemm == (window.R, window.P, 5, 1)
 
 

@@ -90,8 +90,8 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         (folder / "net.toml").write_text(name)
         name = str(folder / "net.toml")
     network, platform, options = load_network(name), load_platform(board), SearchOptions(batching=batching, b_max=b_max)
-    found = search(network, platform, options)
-    write_design(folder / "design", *tabulate_design(network, platform, options, found))
+    result = search(network, platform, options)
+    write_design(folder / "design", *tabulate_design(network, platform, options, result))
     write_latency(folder / "design")
     write_hardware(folder / "design", folder / "rtl")
     return folder
@@ -309,8 +309,8 @@ def test_a_design_without_its_latency_table_is_refused(fluidb: Run, tiny_design:
     folder.mkdir()
     for name in ("design.json", "fbcb.json"):
         (folder / name).write_bytes((tiny_design / name).read_bytes())
-    found = fault(fluidb, "d", "-o", "rtl")
-    assert found == (
+    line = fault(fluidb, "d", "-o", "rtl")
+    assert line == (
         "fluidb: d/latency.json: not there; make it with `fluidb latency`, or of this machine with `fluidb measure`"
     )
     assert not (tmp_path / "rtl").exists()

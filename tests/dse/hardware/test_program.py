@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import naive_bus
 import numpy as np
 import pytest
 from builders import COMPILED, POCKET, ROOT, Run, port_for, tool, traffic_of
@@ -25,10 +26,10 @@ from fluidb.dse import (
     write_design,
     write_latency,
 )
-from fluidb.dse.engine import RESET_CYCLES
+from fluidb.dse.engine import RECORD_WORDS, RESET_CYCLES
 from fluidb.dse.hardware import jobs
 from fluidb.dse.hardware.commands import Command, NpuFault, Script, Strobe, cycles_between, preemption
-from fluidb.dse.hardware.memory import End, Part, memory_of
+from fluidb.dse.hardware.memory import PARTS, End, Part, memory_of
 from fluidb.dse.hardware.program import jobs_of
 from fluidb.dse.hardware.write import write_hardware
 from fluidb.dse.integers import reference
@@ -362,6 +363,22 @@ def test_a_long_reset_forgets_them(digits: Quantised, npu: tuple[Path, list[str]
     assert ran(*npu, script) == []
 
 
+def walked(digits: Quantised, products: list[dict[str, Any]], layer: int, b: int) -> Any:
+    """Beats of the loads of a layer, and lines that an aligned bus fetches for them, address by address."""
+    design, fbcb = designed(digits)
+    row = products[layer]
+    job = jobs_of(digits.network, design, fbcb)[row["name"]][b - 1].job
+    alone = naive_bus.packed(job.window, job.C, job.groups)
+    places = alone._replace(
+        x=row["x"], w=row["weights"], y=row["y"], x_sample=row["x_sample"], y_sample=row["y_sample"],
+        y_channel=row["y_channel"], w_group=0 if job.shared else alone.w_group,
+    )  # fmt: skip
+    tile, rows, words = tuple(map(int, job.tile)), job.rows, PORT["port_words"]
+    distance = row["residual"]["at"] - row["y"] if job.addition else None
+    counted = naive_bus.count(job.window, job.C, job.groups, job.layout, tile, rows, words, places, distance)
+    return np.array([counted.loads + counted.adds, counted.moved + counted.added])
+
+
 def test_the_npu_runs_what_was_written_for_it(digits: Quantised, npu: tuple[Path, list[str]]) -> None:
     """With random samples, and it is where the map says."""
     rtl, command = npu
@@ -376,6 +393,9 @@ def test_the_npu_runs_what_was_written_for_it(digits: Quantised, npu: tuple[Path
         assert np.array_equal(memory[row["weights"] :][: weights.size], weights.ravel())
     ((beats, unaligned, lines_of_bus, fetched),) = numbers(lines, "loads:")
     shares = [round(100 * unaligned / beats), *(round(100 * n / beats - 100) for n in (lines_of_bus, fetched))]
+    by_walk = sum(walked(digits, about["products"], layer, b) for layer, b, _ in found)
+    records = len(found) * PARTS * RECORD_WORDS // PORT["port_words"]
+    assert (beats, fetched) == tuple(by_walk + records)
     said = (
         f"{beats:,} beats of loads, {shares[0]} % of them unaligned; an aligned bus moves {shares[1]} % more beats, "
         f"{shares[2]} % if neighbours are merged"
@@ -417,6 +437,14 @@ def test_memory_of_another_network_is_refused(
         assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
         assert fault in done.stderr
         assert not (tmp_path / "rtl").exists()
+
+
+def test_jobs_of_an_aligned_board_take_the_cycles_of_the_engine_alone(digits: Quantised) -> None:
+    """The testbench of the NPU has no bus; the latency table counts it."""
+    design, fbcb = designed(digits)
+    aligned = design.model_copy(update={"platform": BOARD.model_copy(update={"port_aligned": True})})
+    assert jobs_of(digits.network, aligned, fbcb) == jobs_of(digits.network, design, fbcb)
+    assert tabulate_latency(aligned, fbcb).array()[0, -1, 1] > tabulate_latency(design, fbcb).array()[0, -1, 1]
 
 
 def test_a_design_for_another_network_is_refused(digits: Quantised) -> None:

@@ -39,14 +39,14 @@ def synthesised(sources: str, top: str, folder: Path, family: str = "xc7") -> di
 
 def expected(board: Board, tile: Tile) -> Counter[str]:
     """Cells by the model: a bank is of blocks of 36 Kb, or of 18 Kb if it takes an odd number of those."""
-    found = Counter({"DSP48E1": tile.macs})
+    counts = Counter({"DSP48E1": tile.macs})
     for bank in banks_of(board, tile).values():
         each, cell = int(halves(bank.width, bank.rows)), "RAMB36E1"
         if each % 2:
             cell = "RAMB18E1"
-        found[cell] += int(bank.number) * (each if each % 2 else each // 2)
-        found["RAM"] += int(bank.number * cells(bank.width, bank.rows)) * (each == 0)
-    return +found
+        counts[cell] += int(bank.number) * (each if each % 2 else each // 2)
+        counts["RAM"] += int(bank.number * cells(bank.width, bank.rows)) * (each == 0)
+    return +counts
 
 
 MORE = [

@@ -156,11 +156,11 @@ def test_scales_from_few_samples_serve_the_others(tmp_path) -> None:
     with np.load(INPUTS) as held:
         images, labels = held["input"], held["label"]
     np.savez(tmp_path / "few.npz", input=images[:60])
-    found = quantise(MODEL, tmp_path / "few.npz")
-    assert [item.right_float for item in found.exits] == [None] * 4
-    maps = reference.run(found.network, reference.encode(found.network, images[60:]))
-    expected = reference.run(quantise(MODEL, INPUTS).network, reference.encode(found.network, images[60:]))
-    for exit_ in found.network.exits:
+    quantised = quantise(MODEL, tmp_path / "few.npz")
+    assert [exit_.right_float for exit_ in quantised.exits] == [None] * 4
+    maps = reference.run(quantised.network, reference.encode(quantised.network, images[60:]))
+    expected = reference.run(quantise(MODEL, INPUTS).network, reference.encode(quantised.network, images[60:]))
+    for exit_ in quantised.network.exits:
         right = [(held[exit_.layer][:, :, 0, 0].argmax(axis=1) == labels[60:]).mean() for held in (maps, expected)]
         assert abs(right[0] - right[1]) <= 0.005
 
@@ -256,13 +256,14 @@ def test_operators_of_other_exporters(tmp_path, nodes) -> None:
     path = saved(tmp_path, nodes, ["e"], (3, 9, 8), SMALL)
     samples = np.random.default_rng(5).normal(size=(40, 3, 9, 8)).astype(np.float32)
     np.savez(tmp_path / "x.npz", x=samples)
-    found = quantise(path, tmp_path / "x.npz")
-    maps = reference.run(found.network, reference.encode(found.network, samples))
+    quantised = quantise(path, tmp_path / "x.npz")
+    maps = reference.run(quantised.network, reference.encode(quantised.network, samples))
     (plain,) = start(onnx.load(path), 1).run(None, {"x": samples})
     assert (
-        np.abs(reference.scores(found.network, found.network.exits[0], maps) - plain).max() < 2e-3 * np.abs(plain).max()
+        np.abs(reference.scores(quantised.network, quantised.network.exits[0], maps) - plain).max()
+        < 2e-3 * np.abs(plain).max()
     )
-    assert build_network(found.file, "net.toml").gemms
+    assert build_network(quantised.file, "net.toml").gemms
 
 
 def test_bounds_of_older_files_are_attributes(tmp_path) -> None:
@@ -446,7 +447,7 @@ def test_the_command_writes_the_same_bytes_again(fluidb, tmp_path) -> None:
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
     assert record["schema"] == "fluidb.quantise-output/1"
-    assert [item["same"] > 0.99 for item in record["exits"]] == [True] * 4
+    assert [exit_["same"] > 0.99 for exit_ in record["exits"]] == [True] * 4
     first = [Path(tmp_path, name).read_bytes() for name in record["files"]]
     assert "output folder exists already" in lines(fluidb("quantise", "digits", "-o", "q"))[0]
     assert fluidb("quantise", "digits", "-o", "q", "--force").returncode == 0
@@ -478,21 +479,21 @@ def test_a_network_for_photographs_with_random_weights(tmp_path) -> None:
     path = alexnet_cifar10(tmp_path)
     images = np.random.default_rng(3).normal(size=(12, 3, 32, 32)).astype(np.float32)
     np.savez(tmp_path / "x.npz", input=images)
-    found = quantise(path, tmp_path / "x.npz")
-    assert found.saturated == 0
-    maps = reference.run(found.network, reference.encode(found.network, images))
-    for exit_, plain in zip(found.network.exits, start(onnx.load(path), 1).run(None, {"x": images}), strict=True):
-        ours = reference.scores(found.network, exit_, maps)
+    quantised = quantise(path, tmp_path / "x.npz")
+    assert quantised.saturated == 0
+    maps = reference.run(quantised.network, reference.encode(quantised.network, images))
+    for exit_, plain in zip(quantised.network.exits, start(onnx.load(path), 1).run(None, {"x": images}), strict=True):
+        ours = reference.scores(quantised.network, exit_, maps)
         assert np.abs(ours - plain).max() < 0.01
         assert (ours.argmax(axis=1) == plain.argmax(axis=1)).mean() >= 11 / 12
-    network = build_network(found.file, "net.toml")
-    assert [item.name for item in network.exits] == ["p1", "p2", "fc3"]
+    network = build_network(quantised.file, "net.toml")
+    assert [exit_.name for exit_ in network.exits] == ["p1", "p2", "fc3"]
     products = {layer.name: layer for layer in network.layers if layer.gemm}
     assert {layer.name for layer in network.layers if not layer.gemm} == {"p1", "p2", "p5", "exit1/g1", "exit2/g2"}
     assert products["conv3"].gemm == (64, 9 * 193, 384, 1)  # a further channel holds the constant of the bias
     assert sum(layer.gemm.macs for layer in products.values() if layer.gemm) == sum(
-        values.size * found.network.layer(name).shape[1] * found.network.layer(name).shape[2]
-        for name, values in found.network.weights.items()
+        values.size * quantised.network.layer(name).shape[1] * quantised.network.layer(name).shape[2]
+        for name, values in quantised.network.weights.items()
     )
 
 

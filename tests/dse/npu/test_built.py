@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import naive_engine
 import numpy as np
@@ -23,6 +24,7 @@ from fluidb.dse import (
 )
 from fluidb.dse.engine import Port
 from fluidb.dse.npu import kernels, schedule
+from fluidb.dse.npu.beats import beats_of_layer, seconds_of_layer
 from fluidb.dse.npu.costs import Cause, layer_costs
 from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.fbcb import encode
@@ -42,7 +44,7 @@ gemms = st.tuples(st.integers(1, 30), st.integers(1, 40), st.integers(1, 20), st
 engines = st.tuples(st.integers(8, 60), st.integers(1, 6), st.integers(1, 12), st.sampled_from([1, 1, 2, 4, 8]))
 ports = st.builds(
     Port, st.sampled_from([1.0, 2.0, 4.0, 7.0, 16.0]), st.integers(1, 8).map(float), st.just(8.0),
-    st.integers(0, 50).map(float),
+    st.integers(0, 50).map(float), st.sampled_from([0.0, 1.0]),
 )  # fmt: skip
 
 
@@ -66,12 +68,22 @@ def products(draw):
 
 
 def ran(gemm, tile, layout, blocks, port, drain=15.0, source=(0, 1), adds=False):
-    """Cycles, those that compute, beats' cycles, first load, last store, words, of weights, blocks, their rows."""
-    columns = (gemm, float), (source, float), (tile, float), (layout, int)
+    """Cycles, those that compute, of beats, of lines, first load, last store, words, of weights, blocks, their rows."""
+    columns = (gemm, float), ((*source, 0, 1, 1), float), (tile, float), (layout, int)
     gemms, sources, tiles, layouts = (np.array([values], dtype=kind) for values, kind in columns)
     layers = schedule.LayerSizes(gemms, sources, np.ones(1), np.array([float(adds)]))
     engine = schedule.EngineTimes(port, drain, 0, 1.0)
     return schedule.run_layers(layers, tiles, layouts, np.array([blocks]), engine, schedule.AS_BUILT)[0]
+
+
+def seconds_of(gemm, tile, layout, rows, port, source, adds):
+    """Shares of the beats of loads, and of stores, that cost two of an aligned bus."""
+    if not port.aligned:
+        return 0, 0
+    layer = schedule.LayerSizes(tuple(map(float, gemm)), (*map(float, source), 0.0, 1.0, 1.0), 1.0, float(adds))
+    of = tuple(map(float, tile)), layout, float(rows), port.words
+    of_blocks, share, beats = beats_of_layer(layer.gemm, layer.source, *of, 1.0)
+    return seconds_of_layer(layer, *of, of_blocks, share, beats)
 
 
 def samples_of_a_tile(gemm, tile, layout):
@@ -90,14 +102,16 @@ def samples_of_a_tile(gemm, tile, layout):
 def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, drain):
     gemm, source, adds = product
     found = ran(gemm, tile, layout, blocks, port, float(drain), source, adds)
-    cycles, busy, beats, first, last, words, _, divided, rows = found
+    cycles, busy, beats, lines, first, last, words, _, divided, rows = found
+    shares = seconds_of(gemm, tile, layout, rows, port, source, adds)
+    assert lines == beats if not any(shares) else lines >= beats
     line, rows = source[0], int(rows)
     down = layout[1] * gemm[0]
     assert rows == naive_engine.rows_of_block(down, line, tile[3], blocks)
-    assert cycles == naive_engine.run(gemm, tile, layout, rows, port, drain, source, adds)
+    assert cycles == naive_engine.run(gemm, tile, layout, rows, port, drain, source, adds, shares)
     assert words == naive_engine.words_of(gemm, tile, layout, rows, adds)
     assert divided == -(-layout[1] * gemm[0] // rows)
-    assert max(busy + first + last, beats) <= cycles
+    assert max(busy + first + last, lines) <= cycles
 
 
 def test_no_layer_of_a_network_takes_less_than_the_least_bound_of_its_layouts():
@@ -120,33 +134,36 @@ def test_a_bound_is_never_above_the_cycles(product, tile, layout, blocks, port):
     cycles, *_, blocks, rows = ran(gemm, tile, layout, blocks, port, source=source, adds=adds)
     down = layout[1] * gemm[0]
     for first, last in ((rows, down - (blocks - 1) * rows), (1, 0)):
-        layer, engine = schedule.LayerSizes(of[0], source, 1.0, float(adds)), schedule.EngineTimes(port, 15.0, 0, rate)
+        layer, engine = (
+            schedule.LayerSizes(of[0], (*source, 0, 1, 1), 1.0, float(adds)),
+            schedule.EngineTimes(port, 15.0, 0, rate),
+        )
         least = schedule.least_cycles(layer, *of[1:], shape, blocks, first, last, engine)
         assert max(least) <= cycles
     ideal = schedule.ideal_cycles(layer, *of[1:], shape, blocks, engine)
     assert ideal <= cycles
 
 
-def evaluator(gemms, b_max, gb_s=1.0, **options):
-    board = board_of(4, 400, gb_s).with_pixels([1, 2, 4, 8])
+def evaluator(gemms, b_max, gb_s=1.0, aligned=False, **options):
+    board = board_of(4, 400, gb_s).with_pixels([1, 2, 4, 8]).model_copy(update={"port_aligned": aligned})
     return Evaluator(network_of(gemms), board, SearchOptions(b_max=b_max, **options))
 
 
 @example(
-    ((1, 4, 18, 1), (1, 3), False), (37, 4, 5, 4), (0, 0, 0), 4, 1.0, Batching.FLUID
+    ((1, 4, 18, 1), (1, 3), False), (37, 4, 5, 4), (0, 0, 0), 4, 1.0, Batching.FLUID, False
 )  # a beat has outputs of a row
-@example(((1, 40, 4, 1), (0, 1), False), (28, 4, 11, 1), (0, 0, 0), 4, 1.0, Batching.FC)  # and inputs along P
+@example(((1, 40, 4, 1), (0, 1), False), (28, 4, 11, 1), (0, 0, 0), 4, 1.0, Batching.FC, False)  # and inputs along P
 @example(
-    ((5, 20, 14, 1), (5, 4), True), (50, 2, 1, 1), (9, 1, 3), 1, 0.4, Batching.FLUID
+    ((5, 20, 14, 1), (5, 4), True), (50, 2, 1, 1), (9, 1, 3), 1, 0.4, Batching.FLUID, True
 )  # beats take most of the time
 @given(
     products(), engines, st.tuples(st.integers(0, 60), st.integers(0, 6), st.integers(0, 12)), st.integers(1, 4),
-    st.sampled_from([0.1, 0.4, 1.0, 5.0]), st.sampled_from(list(Batching)),
+    st.sampled_from([0.1, 0.4, 1.0, 5.0]), st.sampled_from(list(Batching)), st.booleans(),
 )  # fmt: skip
 @settings(max_examples=60)
-def test_no_design_costs_less_than_its_bound_nor_than_a_larger_one_s(product, tile, more, b, gb_s, batching):
+def test_no_design_costs_less_than_its_bound_nor_than_a_larger_one_s(product, tile, more, b, gb_s, batching, aligned):
     gemm, source, adds = product
-    of = evaluator([(*gemm, False, *source, adds)], b, gb_s, batching=batching)
+    of = evaluator([(*gemm, False, *source, adds)], b, gb_s, aligned, batching=batching)
     tiles = np.array([(*tile, 0), (*np.add(tile[:3], more), tile[3], 0)]).T
     (least, of_larger), cycles = of.least_cost(tiles, traffic=False).cycles, of.account(tiles[:, :1])[0][0].sum(axis=1)
     assert np.all(of_larger <= least)
@@ -158,23 +175,26 @@ def side_by_side(board, V):
     return max(int(port_for(board).words) // V, 1) if V > 1 else 99
 
 
-@example(((2, 1, 1, 1), (1, 1), False), (8, 1, 1, 2), 4, 0.3)  # a larger B_R with equal B_P takes a cycle less
-@given(products(), engines, st.integers(1, 4), st.sampled_from([0.3, 1.0, 5.0]))
-@settings(max_examples=8)
-def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s):
+@example(((2, 1, 1, 1), (1, 1), False), (8, 1, 1, 2), 4, 0.3, False)  # a larger B_R with equal B_P takes a cycle less
+@given(products(), engines, st.integers(1, 4), st.sampled_from([0.3, 1.0, 5.0]), st.booleans())
+@settings(max_examples=10)
+def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s, aligned):
     gemm, source, adds = product
-    of = evaluator([(*gemm, False, *source, adds)], b, gb_s)
-    port, drain = port_for(board_of(4, 400, gb_s)), naive_engine.drain_of(tile[1])
+    of = evaluator([(*gemm, False, *source, adds)], b, gb_s, aligned)
+    port, drain = port_for(board_of(4, 400, gb_s))._replace(aligned=float(aligned)), naive_engine.drain_of(tile[1])
     tiles = [tuple(row) for row in stacked(Tile(*tile).array)[..., 0].T.astype(int).tolist()]
     rows = [(b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind.SHARED)) for B_R in range(1, b + 1)]
     most = side_by_side(board_of(4, 400, gb_s), tile[3])
-    cycles, words, code, B_R, minus_rows = naive_engine.best(gemm, tiles, rows, port, drain, source, most, adds)
+    seconds = partial(seconds_of, gemm, port=port, source=source, adds=adds)
+    cycles, words, code, B_R, minus_rows = naive_engine.best(
+        gemm, tiles, rows, port, drain, source, most, adds, seconds
+    )
     choice = of.choose(Tile(*tile))
     found = [getattr(choice, name)[0, -1] for name in ("cycles", "words", "codes", "B_R")]
     assert found == [cycles, words, code, B_R]
     chosen = stacked(Tile(*tile).array)[:, code, 0]
     blocks = int(choice.blocks[0, -1])
-    assert ran(gemm, chosen, rows[B_R - 1], blocks, port, drain, source)[8] == -minus_rows
+    assert ran(gemm, chosen, rows[B_R - 1], blocks, port, drain, source)[9] == -minus_rows
 
 
 def test_a_memory_only_layer_is_no_faster_than_the_port():

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from builders import POCKET, TINY, any_gemm, batches, layer_of, modes, network_of, paper_options, tiles
 from fluidb.cli.render import percents
-from fluidb.dse import Batching, Tile, configure, search, tabulate_design, tabulate_latency
+from fluidb.dse import Batching, Tile, configure, read_design, search, tabulate_design, tabulate_latency
 from fluidb.dse.npu.costs import Cause, layer_costs
 from fluidb.dse.npu.design import write_design
 from fluidb.dse.npu.explanation import explain
@@ -41,7 +41,7 @@ def test_parts_of_a_layer_equal_counting_by_hand(gemm, tile, code, b, gb_s, mode
         return
     found, cycles = parts_of(gemm, tile, code, b, B_R, gb_s, mode)
     nothing = Fraction(0)
-    expected = [*expected[:5], nothing, *expected[5:], *[nothing] * 4]  # none of an engine as built
+    expected = [*expected[:5], nothing, *expected[5:], *[nothing] * 5]  # none of an engine as built
     assert found == pytest.approx([float(part) for part in expected], rel=1e-9, abs=1e-9 * cycles)
     assert min(found) >= 0
     assert sum(found) == pytest.approx(cycles, rel=1e-12)
@@ -56,6 +56,28 @@ def parts_of(gemm, tile, code, b, B_R, gb_s, mode):
     costs = layer_costs(design, encode([row.layer for row in fbcb.rows], codes, None, rows).derived_from(design))
     clock_hz = design.platform.clock_hz
     return [part[0, -1] * clock_hz for part in costs.parts_s.values()], costs.time_s[0, -1] * clock_hz
+
+
+def test_beats_that_an_aligned_bus_loses(fluidb, tmp_path):
+    """By layer, in sum and in the table; as a cause they are the time beyond that of the same beats anywhere."""
+    text = Path(POCKET).read_text().replace("word_bits = 16", "word_bits = 16\nport_words = 4\nport_aligned = true", 1)
+    (tmp_path / "aligned.toml").write_text(text)
+    found = {}
+    for name in ("aligned", "anywhere"):
+        (tmp_path / "anywhere.toml").write_text(text.replace("port_aligned = true\n", ""))
+        fluidb("dse", TINY, f"{name}.toml", "-o", name, "--b-max", "2")
+        found[name] = json.loads(fluidb("explain", name, "--json").stdout)
+    assert [" lost" in fluidb("explain", name).stdout for name in found] == [True, False]
+    explanation = explain(*read_design(tmp_path / "aligned"))
+    asked, moved = explanation.beats
+    for at, (layer, other) in enumerate(zip(found["aligned"]["layers"], found["anywhere"]["layers"], strict=True)):
+        share = np.where(moved[at] > 0, 1 - asked[at] / np.maximum(moved[at], 1), 0)
+        assert layer["lost_beat_share"] == pytest.approx(share)
+        assert other["lost_beat_share"] == other["unaligned_beats_s"] == [0, 0]
+    assert found["aligned"]["lost_beat_share"] == pytest.approx(1 - asked.sum(axis=0) / moved.sum(axis=0))
+    assert min(found["aligned"]["lost_beat_share"]) > 0.01
+    assert max(layer["unaligned_beats_s"][0] for layer in found["aligned"]["layers"]) > 0
+    assert sum(explanation.parts_s.values()) == pytest.approx(explanation.time_s, rel=1e-12)
 
 
 @given(any_gemm, tiles, batches, st.sampled_from([0.05, 0.4, 12.8]))

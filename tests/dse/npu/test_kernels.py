@@ -21,7 +21,7 @@ from fluidb.dse import Batching
 from fluidb.dse.npu import kernels
 from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.fbcb import K_NAMES
-from fluidb.dse.npu.layouts import LayerKind, arrange, make_plan
+from fluidb.dse.npu.layouts import LayerKind, arrange, layouts_of
 from fluidb.dse.npu.resources import Supply
 from fluidb.dse.npu.space import designs
 from fluidb.dse.npu.tiles import Tile, stacked
@@ -86,7 +86,7 @@ def stage_cycles(network, memory_words, tile, b_max, rate, mode, *, stacking=Tru
     found, tiles = evaluator(network, b_max, rate, mode, stacking=stacking), Tile(*tile).array
     found.work = distinct(network, pooled=False)[0]._replace(memory_words=np.array(memory_words, dtype=np.float64))
     cycles = found.account(tiles)[0][0]
-    if not found.plan.literal:
+    if not found.layouts.literal:
         assert found.cycles(tiles).tolist() == cycles.tolist()
     return cycles[0]
 
@@ -152,7 +152,7 @@ def test_more_bandwidth_or_a_larger_tile_never_lengthens_a_layer(gemm, tile, b, 
 @given(any_gemm, tiles, st.integers(1, 12), words_per_cycle)
 def test_a_layout_left_out_is_never_better(gemm, tile, b, rate):
     """The pruning of docs/model.md: of the B_R with the same B_P, the smallest wins."""
-    kept = {B_R for batch, B_R, _, _ in make_plan(Batching.FLUID, b).layouts.tolist() if batch == b}
+    kept = {B_R for batch, B_R, _, _ in layouts_of(Batching.FLUID, b).table.tolist() if batch == b}
     best = min(cost(gemm, tile, 0, b, B_R, rate, "fluid") for B_R in kept)
     assert all(cost(gemm, tile, 0, b, B_R, rate, "fluid") >= best for B_R in set(range(1, b + 1)) - kept)
 

@@ -52,8 +52,8 @@ def test_throughput_of_the_search_and_the_table_agree():
 
 def test_larger_batches_take_longer_in_all_but_less_for_each_sample():
     network, board, options = load_network("resnet50"), load_platform("zc706"), paper_options()
-    found = SearchResult([RankedDesign.of(Tile(4652, 7, 128), 1.0)], 1)
-    design, fbcb = tabulate_design(network, board, options, found)
+    result = SearchResult([RankedDesign.of(Tile(4652, 7, 128), 1.0)], 1)
+    design, fbcb = tabulate_design(network, board, options, result)
     full_s = tabulate_latency(design, fbcb).array()[0, -1, 1:]
     assert np.all(np.diff(full_s) > 0)
     assert np.all(np.diff(full_s / np.arange(1, 9)) < 0)
@@ -78,8 +78,8 @@ def test_energies_of_the_layers_sum_to_that_of_the_search(overlap, resident):
 def test_a_control_block_that_does_not_fit_its_design_is_refused():
     """k = 1/2 halves T_P: a design with T_P = 1 has nothing to halve."""
     network, board, options = load_network(TINY), load_platform(POCKET), paper_options(b_max=1)
-    found = SearchResult([RankedDesign.of(Tile(40, 1, 8), 1.0)], 1)
-    design, fbcb = tabulate_design(network, board, options, found)
+    result = SearchResult([RankedDesign.of(Tile(40, 1, 8), 1.0)], 1)
+    design, fbcb = tabulate_design(network, board, options, result)
     rows = [row.model_copy(update={"entries": ["10"]}) for row in fbcb.rows]
     with pytest.raises(InputError, match="k does not fit <40,1,8>"):
         tabulate_latency(design, fbcb.model_copy(update={"rows": rows}))

@@ -171,9 +171,9 @@ def test_more_of_anything_takes_no_less():
             (T_R, T_P, T_C, 2 * S),
             (2 * T_R, T_P, T_C, S),
         ):
-            found = logic.engine(W, Tile(*more), most)
-            assert found.total_luts >= least.total_luts
-            assert found.total_flip_flops >= least.total_flip_flops
+            counts = logic.engine(W, Tile(*more), most)
+            assert counts.total_luts >= least.total_luts
+            assert counts.total_flip_flops >= least.total_flip_flops
 
 
 @pytest.mark.parametrize("batching", [Batching.FLUID, Batching.ROW, Batching.COLUMN])
@@ -273,9 +273,9 @@ def test_a_limit_is_of_the_engine_and_with_the_paper_of_its_fit():
 def test_boards_whose_words_the_engine_has_not_are_counted_without_it():
     for board in (ZC706.in_int8(), load_platform("nvdla")):
         assert not logic_of(board)
-    found = board_use(ZC706.in_int8(), Tile(1024, 7, 128))
-    assert found is not None
-    assert (found.luts, found.flip_flops, found.lut_share, found.flip_flop_share) == (None, None, None, None)
+    use = board_use(ZC706.in_int8(), Tile(1024, 7, 128))
+    assert use is not None
+    assert (use.luts, use.flip_flops, use.lut_share, use.flip_flop_share) == (None, None, None, None)
     counted = board_use(ZC706, Tile(1024, 7, 64))
     assert counted is not None
     assert counted.lut_share is not None

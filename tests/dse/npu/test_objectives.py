@@ -113,8 +113,8 @@ def test_each_objective_equals_brute_force(gemms, dsps, kibit, gb_s, weights, mo
 @pytest.mark.parametrize("name", WEIGHED)
 def test_a_ranking_goes_from_the_best_on(name):
     network, board = load_network(TINY), load_platform(POCKET)
-    found = search(network, board, paper_options(b_max=2, objective=name), top=10)
-    values = [item.objective for item in found.ranking]
+    result = search(network, board, paper_options(b_max=2, objective=name), top=10)
+    values = [ranked.objective for ranked in result.ranking]
     assert values == sorted(values, reverse=OBJECTIVES[name].higher_is_better)
     assert len(set(values)) > 1
 
@@ -156,10 +156,10 @@ def test_json_python_and_screen_say_the_same_rate_and_none_exceeds_the_peak(flui
         shown = [float(rate) for rate in re.findall(r"([\d.]+) GOP/s", fluidb(*run).stdout)]
         printed = rates_in(json.loads(fluidb(*run, "--json").stdout))
         assert all(0 < rate <= 2 * 24 * 0.1 for rate in [*printed, *shown]), run
-    found = json.loads(fluidb("dse", *asked, "--json").stdout)
-    mean = float(np.average(found["gop_s"], weights=weights or None))
+    record = json.loads(fluidb("dse", *asked, "--json").stdout)
+    mean = float(np.average(record["gop_s"], weights=weights or None))
     best = search(load_network(TINY), load_platform(POCKET), SearchOptions(weights=weights)).best
-    assert found["objective"] == best.objective == pytest.approx(mean)
+    assert record["objective"] == best.objective == pytest.approx(mean)
     assert re.search(rf"^objective +{mean:.1f} GOP/s weighted mean", fluidb("dse", *asked).stdout, re.MULTILINE)
     assert json.loads(fluidb("explain", "d", "--json").stdout)["mean_gop_s"] == pytest.approx(mean)
     assert re.search(rf"^k and B_R as configured .* {mean:.1f}$", fluidb("explain", "d").stdout, re.MULTILINE)
@@ -279,21 +279,21 @@ def test_a_board_that_does_not_state_what_is_asked(fluidb, tmp_path, arguments, 
 
 def test_a_bare_board_has_no_energy_and_no_luts(fluidb, tmp_path):
     asked = TINY, bare_board(tmp_path), "--overlap", "paper", "--b-max", 2
-    found = json.loads(fluidb("dse", *asked, "--json").stdout)
-    assert (found["energy_j"], found["lut_share"]) == (None, None)
+    record = json.loads(fluidb("dse", *asked, "--json").stdout)
+    assert (record["energy_j"], record["lut_share"]) == (None, None)
     assert "\nLUTs" not in fluidb("dse", *asked).stdout
 
 
 def test_objective_and_limits_reach_the_design(fluidb):
     asked = ["--objective", "energy", "--max-dsp", "75%", "--max-ram", "0.01Mb", "--max-lut", "48%", "--b-max", 2]
-    found = json.loads(fluidb("dse", TINY, POCKET, *asked, "--json").stdout)
-    assert found["options"]["objective"] == "energy"
-    assert found["options"]["limits"] == {"max_dsps": 18, "max_ram_mbit": 0.01, "max_luts": 24_000}
-    assert found["objective_unit"] == "J"
-    assert found["objective"] == pytest.approx(sum(found["energy_j"]) / 2)
-    assert found["dsp_share"] <= 0.75
-    assert found["ram_share"] <= 0.5
-    assert found["lut_share"] <= 0.48
+    record = json.loads(fluidb("dse", TINY, POCKET, *asked, "--json").stdout)
+    assert record["options"]["objective"] == "energy"
+    assert record["options"]["limits"] == {"max_dsps": 18, "max_ram_mbit": 0.01, "max_luts": 24_000}
+    assert record["objective_unit"] == "J"
+    assert record["objective"] == pytest.approx(sum(record["energy_j"]) / 2)
+    assert record["dsp_share"] <= 0.75
+    assert record["ram_share"] <= 0.5
+    assert record["lut_share"] <= 0.48
     whole = json.loads(fluidb("dse", TINY, POCKET, "--max-dsp", "100%", "--max-ram", "100%", "--json").stdout)
     free = json.loads(fluidb("dse", TINY, POCKET, "--json").stdout)
     assert whole | {"options": free["options"]} == free
@@ -322,5 +322,5 @@ def test_limits_that_make_no_sense(fluidb, arguments, fault):
 
 
 def test_a_value_of_four_digits_ends_without_a_point():
-    energy = next(item for item in OBJECTIVES.values() if item.unit == "J")
+    energy = next(value for value in OBJECTIVES.values() if value.unit == "J")
     assert [energy.text(value) for value in (4.2421, 0.42421, 42.421e-3)] == ["4,242 mJ", "424.2 mJ", "42.42 mJ"]

@@ -168,13 +168,13 @@ def test_axes_need_what_boards_state():
 def test_the_picture_and_the_numbers_come_from_one_front(fluidb, tmp_path, arguments):
     done = fluidb("pareto", TINY, POCKET, "--b-max", 2, *arguments, "--plot", "front.svg", "--json")
     assert (done.returncode, done.stderr) == (0, "")
-    found = json.loads(done.stdout)
+    record = json.loads(done.stdout)
     picture = (tmp_path / "front.svg").read_text()
-    knee = found["points"][found["knee"]]
+    knee = record["points"][record["knee"]]
     assert f"knee &lt;{knee['T_R']},{knee['T_P']},{knee['T_C']}&gt;" in picture
     assert "tiny on pocket" in picture
     assert ("energy, J an inference" if arguments else "throughput, GOP/s weighted mean over b") in picture
-    assert found["plot"] == "front.svg"
+    assert record["plot"] == "front.svg"
 
 
 def test_the_same_front_gives_the_same_picture(tmp_path):

@@ -66,8 +66,8 @@ def stays_of(layers: list[tuple[int, int, int, int]], room: int) -> list[float]:
 def test_weights_that_stay_wait_for_no_rows():
     """Two equal layers of few rows: the first reads its weights on the chip, the second waits for them."""
     network, options = network_of([(4, 32, 32, 1)] * 2), paper_options(b_max=1, persistent_mbit=32 * 32 * 16 / 2**20)
-    found = SearchResult([RankedDesign.of(Tile(64, 8, 8), 1.0)], 1)
-    costs = layer_costs(*tabulate_design(network, board(1.0), options, found))
+    result = SearchResult([RankedDesign.of(Tile(64, 8, 8), 1.0)], 1)
+    costs = layer_costs(*tabulate_design(network, board(1.0), options, result))
     first, second = costs.parts_s[Cause.FEW_ROWS][:, 0]
     assert (first, second > 0) == (0, True)
 
@@ -161,9 +161,9 @@ def test_the_command_searches_sizes_and_its_design_goes_on(
 ) -> None:
     monkeypatch.setattr(persistent, "STEPS", 5)
     done = fluidb("dse", TINY, POCKET, "--b-max", 2, "--persistent", "search", "-o", "d", "--json")
-    found = json.loads(done.stdout)
-    values = [item["objective"] for item in found["persistent"]]
-    assert found["objective"] == max(values)
+    record = json.loads(done.stdout)
+    values = [item["objective"] for item in record["persistent"]]
+    assert record["objective"] == max(values)
     design, fbcb = read_design(tmp_path / "d")
     costs = layer_costs(design, fbcb)
     assert sum(costs.parts_s.values()) == pytest.approx(costs.time_s)

@@ -120,9 +120,9 @@ def test_what_cannot_be_placed_is_refused(fluidb):
 
 def test_figures_of_blocks():
     """Of a design that fits the board's bits; the buffers of its outputs take most."""
-    found = utilised(ZC706, Tile(4652, 7, 128))
-    assert found.block_rams == {"inputs": 112, "sums": 1024, "stores": 640, "beats": 2.5, "residuals": 0}
-    assert (found.total_block_rams, found.placed, found.largest_T_R) == (1778.5, False, 1024)
+    shares = utilised(ZC706, Tile(4652, 7, 128))
+    assert shares.block_rams == {"inputs": 112, "sums": 1024, "stores": 640, "beats": 2.5, "residuals": 0}
+    assert (shares.total_block_rams, shares.placed, shares.largest_T_R) == (1778.5, False, 1024)
     at_most = utilised(ZC706, Tile(1024, 7, 128))
     assert (at_most.total_block_rams, at_most.lutram_luts, at_most.placed) == (386.5, 8408, True)
     assert board_use(load_platform("nvdla"), Tile(1024, 4, 4)) is None
@@ -133,8 +133,8 @@ def test_the_page_says_which_blocks_the_designs_of_table_i_take():
     rows = re.findall(r"^\| <([\d,]+)>, (ZC\w+) \| (.+) of \d+ \| (.*)\| ([\d,]+) \|$", page, re.MULTILINE)
     assert len(rows) == 4
     for tile, name, blocks, ultra_rams, largest in rows:
-        found = utilised(ZC706 if name == "ZC706" else ZCU104, Tile(*map(int, tile.split(","))))
-        assert (f"{found.total_block_rams:,g}", f"{found.largest_T_R:,}") == (blocks, largest)
+        shares = utilised(ZC706 if name == "ZC706" else ZCU104, Tile(*map(int, tile.split(","))))
+        assert (f"{shares.total_block_rams:,g}", f"{shares.largest_T_R:,}") == (blocks, largest)
         assert ultra_rams.strip() == (
-            f"{found.total_ultra_rams} of {found.ultra_rams_of_board}" if name == "ZCU104" else ""
+            f"{shares.total_ultra_rams} of {shares.ultra_rams_of_board}" if name == "ZCU104" else ""
         )

@@ -52,13 +52,13 @@ def test_search_equals_brute_force_on_small_boards(gemms, memory_words, board, b
     options = paper_options(batching=Batching(mode), stacking=stacking, b_max=b_max)
     macs, bits = (2 * board.dsps, 8) if int8 else (board.dsps, 16)
     board = board.in_int8() if int8 else board
-    found = search(network_of(gemms, memory_words), board, options)
+    result = search(network_of(gemms, memory_words), board, options)
     tile, objective = naive.search(
         gemms, memory_words, macs, board.on_chip_bits, bits, b_max, [1.0] * b_max, board.words_per_cycle,
         board.clock_hz, mode, stacking,
     )  # fmt: skip
-    assert found.best.objective == pytest.approx(objective, rel=1e-12)
-    assert found.best.tile == Tile(*tile)
+    assert result.best.objective == pytest.approx(objective, rel=1e-12)
+    assert result.best.tile == Tile(*tile)
 
 
 layer_of_either_kind = st.builds(lambda gemm, per_sample: (*gemm, per_sample), any_gemm, st.booleans())
@@ -104,10 +104,10 @@ def test_a_search_by_bound_ranks_as_the_exhaustive_one(
         patch.setattr(search_module, "FEW", 0)
         patch.setattr(search_module, "ROUND", 1)
         patch.setattr(space_module, "EDGES", EDGES[::coarser])
-        found = search(network, board, options, top=top)
+        result = search(network, board, options, top=top)
     tiles = designs(Supply.of(board, placed=False))
-    assert found.ranking == ranked(network, board, options, tiles, top)
-    assert found.designs_evaluated + found.designs_ruled_out == tiles.shape[1]
+    assert result.ranking == ranked(network, board, options, tiles, top)
+    assert result.designs_evaluated + result.designs_ruled_out == tiles.shape[1]
 
 
 @full_size
@@ -115,14 +115,14 @@ def test_a_search_by_bound_ranks_as_the_exhaustive_one(
 def test_the_bound_rules_most_designs_of_a_board_out(objective):
     network, board, seen = load_network("resnet50"), load_platform("zc706"), []
     options = paper_options(objective=objective)
-    found = search(network, board, options, top=40, progress=lambda *count: seen.append(count))
+    result = search(network, board, options, top=40, progress=lambda *count: seen.append(count))
     tiles = designs(Supply.of(board, placed=False))
-    assert found.ranking == ranked(network, board, options, tiles, 40)
-    assert found.designs_evaluated + found.designs_ruled_out == tiles.shape[1]
-    assert found.designs_ruled_out > 0.75 * tiles.shape[1]
+    assert result.ranking == ranked(network, board, options, tiles, 40)
+    assert result.designs_evaluated + result.designs_ruled_out == tiles.shape[1]
+    assert result.designs_ruled_out > 0.75 * tiles.shape[1]
     assert seen[-1] == (tiles.shape[1], tiles.shape[1])
     for threads in (1, 3):
-        assert search(network, board, options, top=40, threads=threads) == found
+        assert search(network, board, options, top=40, threads=threads) == result
 
 
 @settings(max_examples=20)
@@ -246,8 +246,8 @@ def test_designs_that_are_found_as_built(network, board):
         platform = load_platform(board, gb_s)
         in_bits = platform.model_copy(update={"block_rams": None, **WITHOUT_LOGIC})
         for overlap, counted, tile in zip(("tiles", "ideal"), (platform, in_bits), tiles, strict=True):
-            found = search(load_network(network), counted, SearchOptions(overlap=overlap))
-            assert found.best.tile == Tile(*tile), (gb_s, overlap)
+            result = search(load_network(network), counted, SearchOptions(overlap=overlap))
+            assert result.best.tile == Tile(*tile), (gb_s, overlap)
 
 
 @pytest.mark.parametrize(
@@ -279,8 +279,8 @@ def test_published_resource_shares_come_out(board, tile, dsp, ram):
 def test_published_register_shares_come_out(network, board, share):
     """Paper 000, Section IV: the FBCB's share of registers, truncated."""
     platform, options = load_platform(board), paper_options()
-    found = SearchResult([RankedDesign.of(Tile(100, 7, 128), 1.0)], 1)
-    design, fbcb = tabulate_design(load_network(network), platform, options, found)
+    result = SearchResult([RankedDesign.of(Tile(100, 7, 128), 1.0)], 1)
+    design, fbcb = tabulate_design(load_network(network), platform, options, result)
     found_share = design.register_share(fbcb)
     assert found_share is not None
     assert int(1e4 * found_share) / 100 == share

@@ -71,7 +71,7 @@ def test_a_row_less_than_the_halo_shows():
                                  links=[{"device": f"d{k}", "mbit_s": 1.0} for k in range(2)], uplink=None)  # fmt: skip
     table, shapes = searched(file, cluster), layer_shapes(file)
     weights = naive.weights_of(file, {name: shape.channels for name, shape in shapes.items()}, rng)
-    block = next(item for item in table.blocks if item.needed[0][1] - item.needed[0][0] > 1)
+    block = next(block for block in table.blocks if block.needed[0][1] - block.needed[0][0] > 1)
     first, end = block.needed[0]
     block.needed[0] = RowRange(first, end - 1)
     rows = naive.run_shares(file, table, shapes, rng.normal(size=shapes["input"]), weights)
@@ -298,9 +298,9 @@ def test_a_device_beyond_six_gains_little():
 @pytest.mark.parametrize("name", ["alexnet_cifar10", "resnet50_cifar10"])
 def test_more_devices_never_slow_the_best_subset(name: str, cluster: str):
     studied = study(network(name), preset(cluster), FAST, range(1, 11), subsets=True)
-    times = [item.chosen.average_s for item in studied]
+    times = [study.chosen.average_s for study in studied]
     assert times == sorted(times, reverse=True)
-    assert all(item.chosen.average_s <= item.every.average_s for item in studied)
+    assert all(study.chosen.average_s <= study.every.average_s for study in studied)
     if (name, cluster) == ("alexnet_cifar10", "edgesp-b"):
         assert any(after.every.average_s > before.every.average_s for before, after in pairwise(studied))
 
@@ -367,7 +367,7 @@ def test_from_search_to_serving(fluidb: Run, tmp_path: Path):
     record = json.loads(done.stdout)
     assert record["schema"] == "fluidb.dse-cluster-output/1"
     assert record["speedup"] == pytest.approx(record["alone_s"] / record["average_s"])
-    assert [item["name"] for item in record["exits"]] == ["conv3", "conv4", "fc"]
+    assert [exit_["name"] for exit_ in record["exits"]] == ["conv3", "conv4", "fc"]
     files = {path.name: path.read_bytes() for path in (tmp_path / "d").iterdir()}
     assert sorted(files) == ["latency.json", "partition.json"]
     (line,) = lines(fluidb("dse", "n.toml", "edgesp-a", "-o", "d"))

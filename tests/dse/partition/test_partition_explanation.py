@@ -52,7 +52,7 @@ def test_rows_waits_and_bytes_add_up(folder):
             assert (layer.computed, layer.distinct) == (len(every), len(set(every)))
             computed, twice = computed + len(every), twice + len(every) - len(set(every))
     assert explanation.twice_share == twice / computed > 0
-    assert sum(item.link_bytes + item.sent_bytes for item in explanation.devices) == pytest.approx(
+    assert sum(device.link_bytes + device.sent_bytes for device in explanation.devices) == pytest.approx(
         table.communication_bytes
     )
     for k, device in enumerate(explanation.devices):
@@ -130,9 +130,9 @@ def test_what_is_printed_drawn_and_written(fluidb: Run, tmp_path, folder):
     again = fluidb("explain", "p", "--json")
     record = json.loads(again.stdout)
     assert record["schema"] == "fluidb.explain-partition-output/1"
-    assert [item["layers"][-1]["name"] for item in record["blocks"]] == [block.name for block in table.blocks]
+    assert [block["layers"][-1]["name"] for block in record["blocks"]] == [block.name for block in table.blocks]
     one = fluidb("explain", "p", "--layer", "conv2", "--json")
-    assert [item["layers"][0]["name"] for item in json.loads(one.stdout)["blocks"]] == ["conv1"]
+    assert [block["layers"][0]["name"] for block in json.loads(one.stdout)["blocks"]] == ["conv1"]
     assert "input: needed" in fluidb("explain", "p", "--layer", "conv2").stdout
 
 

@@ -130,7 +130,7 @@ def devices(*memory: float, rates: tuple[float, ...] = (), **changes: Any) -> Cl
     ]
     content = {
         "schema": "fluidb.cluster/1", "name": "some", "title": "Some", "owner": "d0", "devices": members,
-        "links": [{"device": item["name"], "mbit_s": 1000.0} for item in members],
+        "links": [{"device": member["name"], "mbit_s": 1000.0} for member in members],
     }  # fmt: skip
     return validate(Cluster, content | changes, naive.PATH)
 

@@ -69,7 +69,10 @@ def test_one_block_by_hand():
     """Two devices receive for 1 s and compute for 3 s: the next image is received meanwhile."""
     pipeline = pipelining(partition_of([(1, [(1, 3), (1, 3)])]))
     assert pipeline.busy_s == {"d0 link": 1, "d0 processor": 3, "d1 link": 1, "d1 processor": 3}
-    assert [(item.interval_s, item.latency_s, item.in_flight) for item in pipeline.choices] == [(3, 4, 2), (4, 4, 1)]
+    assert [(choice.interval_s, choice.latency_s, choice.in_flight) for choice in pipeline.choices] == [
+        (3, 4, 2),
+        (4, 4, 1),
+    ]
     assert pipeline.gain(pipeline.choices[0]) == pipeline.most_gain == pytest.approx(4 / 3)
 
 
@@ -83,7 +86,7 @@ def test_an_uplink_is_one_link():
 
 def test_a_cluster_that_is_never_idle_gains_nothing():
     table = partition_of([(1, [(0, 3), (0, 3)]), (1, [(0, 2), (0, 2)])])
-    assert [item.interval_s for item in pipelining(table).choices] == [5]
+    assert [choice.interval_s for choice in pipelining(table).choices] == [5]
     with pytest.raises(InputError, match="n on c: expected a schedule with images side by side, found one that begins"):
         pipelined_table(table, alone(table))
 
@@ -110,8 +113,10 @@ def test_schedules_keep_every_rule(table):
     if table.cluster.uplink is None:
         np.testing.assert_allclose(one.exit_s, table.exit_s)
     bound = max(pipeline.busy_s.values())
-    assert [item.interval_s for item in pipeline.choices] == sorted(item.interval_s for item in pipeline.choices)
-    latencies = [item.latency_s for item in pipeline.choices]
+    assert [choice.interval_s for choice in pipeline.choices] == sorted(
+        choice.interval_s for choice in pipeline.choices
+    )
+    latencies = [choice.latency_s for choice in pipeline.choices]
     assert all(a > b for a, b in itertools.pairwise(latencies[:-1]))
     assert latencies[-1] == min(latencies) == pytest.approx(one.interval_s)
     names = [step.name for step in steps_of(table)]
@@ -120,7 +125,7 @@ def test_schedules_keep_every_rule(table):
         ends: dict[str, float] = {}
         for task in choice.tasks:
             place = names.index(task.step)
-            before = [item.end_s for item in choice.tasks if item.step in names[:place]]
+            before = [task.end_s for task in choice.tasks if task.step in names[:place]]
             assert task.begin_s >= max(before, default=0.0) - 1e-9
             own = f"{task.resource.removesuffix(' processor')} link" if table.cluster.uplink is None else "uplink"
             if task.resource.endswith("processor"):
@@ -174,7 +179,7 @@ def test_busy_on_average_counts_those_that_get_there():
     assert pipeline.most_gain == pipeline.average_s / 6
     one = pipeline.choices[-1]
     assert (one.interval_s, one.mean_interval_s, pipeline.gain(one)) == (14, pipeline.average_s, 1)
-    assert all(item.interval_s < pipeline.average_s for item in pipeline.choices[:-1])
+    assert all(choice.interval_s < pipeline.average_s for choice in pipeline.choices[:-1])
 
 
 TABLE = partition_of([(1, [(2, 3), (2, 2)]), (1, [(1, 1), (1, 1)])], [(1, 1)])

@@ -311,7 +311,7 @@ def test_the_search_of_sizes_and_arrays_is_that_of_every_combination(goal):
     arrays = arrays_within(chip)[::5]
     subgraphs = find_subgraphs(family("ofa_mobilenet_v3"), chip, options, arrays=arrays, step_kib=432)
     work = members_of(family("ofa_mobilenet_v3")).work
-    names = [item.name for item in family("ofa_mobilenet_v3").subnets]
+    names = [subnet.name for subnet in family("ofa_mobilenet_v3").subnets]
     recipes = make_recipes(work.boxes, names, options.cuts, 30, 0)
     best = []
     for size in range(0, 3456, 432):
@@ -339,8 +339,8 @@ def test_the_latency_table_has_a_variant_for_each_pair_and_goes_stale_with_its_s
     write_subgraphs(table, tmp_path / "out")
     latency = read_latency(tmp_path / "out")
     assert latency.states == ["EMPTY", "G1"]
-    assert [item.name for item in latency.subnets or []] == list("ABCDEFG")
-    assert [item.accuracy for item in latency.subnets or []] == [item.accuracy for item in table.subnets]
+    assert [subnet.name for subnet in latency.subnets or []] == list("ABCDEFG")
+    assert [subnet.accuracy for subnet in latency.subnets or []] == [subnet.accuracy for subnet in table.subnets]
     for subnet, state in ((0, 0), (6, 0), (3, 1)):
         array = latency.array(7 * state + subnet)
         assert array[0, 1, 1] == table.time_s[subnet][state]
@@ -454,7 +454,7 @@ def test_bad_input_is_one_line(fluidb: Run, arguments, fault):
 def test_a_missing_accuracy_is_missing_in_the_latency_table_too():
     some = drawn(2, 0)
     table = find_subgraphs(some, accelerator("sushi-zcu104"), SubGraphOptions(columns=1))
-    assert [item.accuracy for item in latency_table(table).subnets or []] == [None, None]
+    assert [subnet.accuracy for subnet in latency_table(table).subnets or []] == [None, None]
 
 
 def test_a_buffer_too_small_for_a_tile_and_a_family_without_subnets():

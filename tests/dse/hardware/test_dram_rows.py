@@ -1,0 +1,77 @@
+"""What a DRAM's controller adds to aligned beats: rows of the memory that are opened, and turns to writing and back."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import dram
+import naive_bus
+import numpy as np
+import pytest
+from builders import COMPILED, ROOT
+from fluidb.dse.hardware.program import jobs_of
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="the search as plain Python takes minutes")
+
+ROW, BANKS = 1024, 8
+"""Words of a row of the Arty's MT41K128M16, and its banks; rows that follow one another lie in bank after bank."""
+
+
+def moved(job: Any, words: int) -> tuple[int, int, int, int]:
+    """Lines read, lines written, rows opened, and stores behind a load, of a layer whose maps follow one another."""
+    alone = naive_bus.packed(job.window, job.C, job.groups)
+    inputs, weights = (-(-size // 64) * 64 for size in (job.layout[0] * alone.x_sample, job.groups * alone.w_group))
+    places = alone._replace(w=inputs, y=inputs + weights)
+    tile = tuple(map(int, job.tile))
+    every = list(naive_bus.passes(job.window, job.C, job.groups, job.layout, tile, job.rows, words, places))
+    share = ceil(max(len(store) for _, store in every) / ceil(job.window.P / tile[1]))
+    lines, opened, turns, open_rows, before = [0, 0], 0, 0, dict.fromkeys(range(BANKS)), []
+
+    def access(beats: list[tuple[int, int]], kind: int) -> None:
+        nonlocal opened
+        newest = None
+        for address, count in beats:
+            for line in range(address // words, (address + count - 1) // words + 1):
+                if line != newest:
+                    row = line * words // ROW
+                    lines[kind] += 1
+                    opened += open_rows[row % BANKS] != row
+                    open_rows[row % BANKS], newest = row, line
+
+    for loads, store in every:
+        for load in loads:
+            access(load, 0)
+            access(before[:share], 1)
+            turns += bool(before)
+            before = before[share:]
+        before = store
+    access(before, 1)
+    return lines[0], lines[1], opened, turns
+
+
+def error(causes: np.ndarray, cycles: np.ndarray) -> tuple[float, np.ndarray]:
+    """Of the best sum of causes, root mean square of the relative differences; and the cycles of each."""
+    each, *_ = np.linalg.lstsq(causes / cycles[:, None], np.ones(len(cycles)), rcond=None)
+    return float(np.sqrt(np.mean((causes @ each / cycles - 1) ** 2))), each
+
+
+def test_opened_rows_and_turns_are_why_layers_differ() -> None:
+    """Of ``blocks`` on the Arty, whose layers of more than 2,000 cycles the port limits; as docs/hardware.md says."""
+    run, timed = (
+        dram.read_results()["arty-a7"],
+        jobs_of(dram.quantised("blocks").network, *dram.designed("arty-a7", "blocks")),
+    )
+    ran = [one for one in dram.named(run) if one.network == "blocks" and one.ran.cycles > 2000]
+    causes = np.array([moved(timed[one.layer][one.ran.b - 1].job, 8) for one in ran], float)
+    cycles = np.array([one.ran.cycles for one in ran], float)
+    lines, opened, turns = causes[:, :2].sum(axis=1), causes[:, 2], causes[:, 3]
+    by_lines, _ = error(lines[:, None], cycles)
+    apart, _ = error(causes[:, :2], cycles)
+    by_three, each = error(np.stack([lines, opened, turns], axis=1), cycles)
+    said = (
+        f"the aligned beats alone leave {100 * by_lines:.0f} %, loads and stores apart {100 * apart:.0f} %, beats with "
+        f"opened rows and turns {100 * by_three:.0f} %, at {each[0]:.1f}, {each[1]:.1f} and {each[2]:.0f} cycles"
+    )
+    assert len(ran) == 14
+    assert said in " ".join((ROOT / "docs" / "hardware.md").read_text().split()), said
