@@ -10,8 +10,8 @@ the NPU its commands by registers, and compares each output with the reference i
 
 Two constants of the port are *calibrated* with three layers, the longest of each kind of convolution in the network
 ``blocks``.  The share of cycles in which it takes a beat is the least squares of relative differences of their cycles.
-These hardly depend on the latency, so it comes from the shortest of the times before them, in which the NPU reads what
-describes the layer.  All other layers are *predicted* with both.
+These hardly depend on the latency, so it comes from the shortest time before a layer of ``blocks``, in which the NPU
+reads what describes the layer, and waits for no write.  All other layers are *predicted* with both.
 """
 
 from __future__ import annotations
@@ -92,13 +92,10 @@ Designed = tuple[DesignTable, FbcbTable]
 
 
 @cache
-def designed(board: str, name: str, added: bool = True) -> Designed:
+def designed(board: str, name: str) -> Designed:
     """The design of a network on a board, searched as if its port were always ready and took any address."""
     anywhere = load_platform(board).model_copy(update={"port_aligned": False})
     platform, network = with_port(anywhere, 1.0, PORT_LATENCY_CYCLES), build_network(quantised(name).file, name)
-    if not added:
-        layers = [layer.model_copy(update={"residual": False}) for layer in network.layers]
-        network = network.model_copy(update={"layers": layers})
     options = SearchOptions(tile=TILE, b_max=B_MAX)
     return tabulate_design(network, platform, options, search(network, platform, options))
 
@@ -109,9 +106,9 @@ def with_port(board: Board, ready: float, latency: int) -> Board:
     return board.model_copy(update={"bandwidth_gb_s": gb_s, "port_latency_cycles": float(latency)})
 
 
-def table_of(board: str, name: str, ready: float, latency: int, *, added: bool) -> dict[str, list[int]]:
-    """Cycles of every layer, by batch, as the latency table counts them with the board's bus; ``added``: by the NPU."""
-    design, fbcb = designed(board, name, added)
+def table_of(board: str, name: str, ready: float, latency: int) -> dict[str, list[int]]:
+    """Cycles of every layer, by batch, as the latency table counts them with the board's bus."""
+    design, fbcb = designed(board, name)
     platform = with_port(load_platform(board), ready, latency)
     cycles = layer_costs(design.model_copy(update={"platform": platform}), fbcb).time_s * platform.clock_hz
     layers = (layer.operator for layer in design.network.layers)
@@ -125,10 +122,11 @@ def layers_of(board: str, name: str) -> list[str]:
 
 
 def kind_of(name: str, layer: str) -> str:
-    """What the tables call a product."""
+    """What the tables call a layer."""
     network = quantised(name).network
     product = network.layer(layer)
-    assert isinstance(product, ProductLayer)
+    if not isinstance(product, ProductLayer):
+        return "pool"
     window = network.window(product)
     return "depthwise" if product.groups > 1 else "fc" if window.R == 1 else "x".join(map(str, window.kernel))
 
@@ -211,27 +209,28 @@ def waiting(board: str, ready: float, latency: int) -> int:
     return cycles_between(port_of(with_port(design.platform, ready, latency), design.tile), fbcb.b_max)
 
 
-def latency_of(board: str, measured: list[Named], ready: float) -> int:
-    """Cycles to a beat, from the shortest time before layers that ran."""
-    return max(1, min(one.ran.late for one in measured) - waiting(board, ready, 0))
+def latency_of(board: str, late: int, ready: float) -> int:
+    """Cycles to a beat, from the shortest time before a layer."""
+    return max(1, late - waiting(board, ready, 0))
 
 
-def fitted(board: str, measured: list[Named], *, added: bool) -> tuple[float, int]:
+def fitted(board: str, measured: list[Named], late: int) -> tuple[float, int]:
     """The share of cycles with the least squares of relative differences over layers that ran, and the latency."""
 
     def error(ready: float) -> float:
-        table = table_of(board, "blocks", ready, latency_of(board, measured, ready), added=added)
+        table = table_of(board, "blocks", ready, latency_of(board, late, ready))
         return sum((table[one.layer][one.ran.b - 1] / one.ran.cycles - 1) ** 2 for one in measured)
 
     ready: float = min((share / 1000 for share in range(50, 1001)), key=error)
-    return ready, latency_of(board, measured, ready)
+    return ready, latency_of(board, late, ready)
 
 
 def fit(board: str, run: dict[str, Any], kinds: tuple[str, ...]) -> dict[str, Any]:
     """The port by layers of three kinds, and what it predicts of each layer."""
-    every, added = named(run), run["added"]
-    ready, latency = fitted(board, [longest(every, kind) for kind in kinds], added=added)
-    tables = {name: table_of(board, name, ready, latency, added=added) for name in run["runs"]}
+    every = named(run)
+    late = min(one.ran.late for one in every if one.network == "blocks")
+    ready, latency = fitted(board, [longest(every, kind) for kind in kinds], late)
+    tables = {name: table_of(board, name, ready, latency) for name in run["runs"]}
     table = {
         name: [tables[name][one.layer][one.ran.b - 1] for one in every if one.network == name] for name in run["runs"]
     }
@@ -263,7 +262,6 @@ def measure(board: str) -> dict[str, Any]:
     run = {
         "sources": digest(board),
         "about": f"{about}, beats of {platform.usual_port_words} words",
-        "added": True,
         "layers": {name: [layers[name][one.layer] for one in runs[name]] for name in NETWORKS},
         "kinds": {name: [kind_of(name, layers[name][one.layer]) for one in runs[name]] for name in NETWORKS},
         "runs": runs,
@@ -314,6 +312,11 @@ def line(name: str, rows: list[Row]) -> str:
     return f"{name:<22}{len(rows):>6}{cycles:>12,}{table:>12,}{shares}"
 
 
+def products_of(rows: list[Row]) -> list[Row]:
+    """The rows without pools, which read a word here and there."""
+    return [row for row in rows if row.kind != "pool"]
+
+
 def board_text(board: str, run: dict[str, Any]) -> str:
     """The table of a board."""
     first, *others = run["fits"]
@@ -325,11 +328,13 @@ def board_text(board: str, run: dict[str, Any]) -> str:
     text += [line("calibrated", [row for row in rows if row.calibrated])]
     for name in NETWORKS:
         own = [row for row in predicted if row.network == name]
-        text += [line(f"{name}, {kind}", of) for kind in KINDS if (of := [row for row in own if row.kind == kind])]
+        by_kind = {kind: [row for row in own if row.kind == kind] for kind in (*KINDS, "pool")}
+        text += [line(f"{name}, {kind}", rows) for kind, rows in by_kind.items() if rows]
+    text.append(line("predicted, products", products_of(predicted)))
     text.append(line("predicted, in all", predicted))
     for other in others:
-        by = [row for row in rows_of(run, other) if not row.calibrated]
-        text.append(f"predicted by {', '.join(other['kinds'])} instead: {100 * difference(by):+.1f} %")
+        by = products_of([row for row in rows_of(run, other) if not row.calibrated])
+        text.append(f"products by {', '.join(other['kinds'])} instead: {100 * difference(by):+.1f} %")
     return "\n".join(text)
 
 

@@ -169,8 +169,8 @@ class _Store(NamedTuple):
 class _Places:
     """Places of maps, from an address on, as the layers of the engine need them."""
 
-    def __init__(self, network: IntegerNetwork, layers: list[EngineLayer], first: int, b_max: int) -> None:
-        self.network, self.at, self.b_max = network, first, b_max
+    def __init__(self, network: IntegerNetwork, layers: list[EngineLayer], first: int, b_max: int, beat: int) -> None:
+        self.network, self.at, self.b_max, self.beat = network, first, b_max, beat
         self.products = [layer for layer in layers if isinstance(layer, ProductLayer)]
         self.additions = additions_of(network)
         self.results = {self.result(layer.name): layer for layer in layers}
@@ -198,9 +198,10 @@ class _Places:
         return alike
 
     def take(self, words: int) -> int:
-        """The address of this number of words, which are taken."""
-        self.at += words
-        return self.at - words
+        """The address of this number of words, which are taken; it is a multiple of the words of a beat."""
+        begin = self.at
+        self.at += -(-words // self.beat) * self.beat
+        return begin
 
     def home(self, name: str) -> _Home:
         """Where a map lies."""
@@ -303,11 +304,16 @@ def _by_channel(layer: ProductLayer) -> bool:
     return layer.groups > 1 and layer.channels == 1 + bool(layer.constant) > 1
 
 
-def places_of(network: IntegerNetwork, order: list[str], first: int, b_max: int) -> tuple[dict[str, Location], int]:
-    """Where layers, in the order in which they run, are from an address on; and the first address behind them."""
+def places_of(
+    network: IntegerNetwork, order: list[str], first: int, b_max: int, beat: int
+) -> tuple[dict[str, Location], int]:
+    """Where layers, in the order in which they run, are from an address on; and the first address behind them.
+
+    ``first`` is a multiple of the words of a ``beat``.
+    """
     layers: list[Any] = [network.layer(name) for name in order]
     stages = stages_of(network)
-    maps = _Places(network, layers, first, b_max)
+    maps = _Places(network, layers, first, b_max, beat)
     places = {layer.name: maps.place(layer) for layer in layers}
     for layer, after in pairwise(layers):
         if after.stage == layer.stage:
@@ -337,7 +343,7 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
     """
     size = max(PARTS * RECORD_WORDS, words)
     first = len(timed) * fbcb.b_max * size
-    places, end = places_of(network, list(timed), first, fbcb.b_max)
+    places, end = places_of(network, list(timed), first, fbcb.b_max, words)
     if end > MAX_WORDS:
         raise InputError(
             f"{network.name}: expected at most {MAX_WORDS:,} words of records, weights and maps, found {end:,}"

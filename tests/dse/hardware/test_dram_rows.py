@@ -62,7 +62,7 @@ def test_opened_rows_and_turns_are_why_layers_differ() -> None:
         dram.read_results()["arty-a7"],
         jobs_of(dram.quantised("blocks").network, *dram.designed("arty-a7", "blocks")),
     )
-    ran = [one for one in dram.named(run) if one.network == "blocks" and one.ran.cycles > 2000]
+    ran = [one for one in dram.named(run) if one.network == "blocks" and one.ran.cycles > 2000 and one.kind != "pool"]
     causes = np.array([moved(timed[one.layer][one.ran.b - 1].job, 8) for one in ran], float)
     cycles = np.array([one.ran.cycles for one in ran], float)
     lines, opened, turns = causes[:, :2].sum(axis=1), causes[:, 2], causes[:, 3]
@@ -75,3 +75,11 @@ def test_opened_rows_and_turns_are_why_layers_differ() -> None:
     )
     assert len(ran) == 14
     assert said in " ".join((ROOT / "docs" / "hardware.md").read_text().split()), said
+
+
+def test_a_pool_of_a_whole_map_opens_a_row_with_nearly_every_beat() -> None:
+    """Where a channel has the words of a row."""
+    job = jobs_of(dram.quantised("blocks").network, *dram.designed("arty-a7", "blocks"))["exit1.pool"][2].job
+    lines, _, opened, _ = moved(job, 8)
+    assert job.window.P == ROW
+    assert opened > 0.99 * lines
