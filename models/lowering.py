@@ -68,7 +68,7 @@ def _conv(op: Conv, source: Shape) -> Lowered:
     return shape, Gemm(shape.positions, window, op.out // op.groups, op.groups), 0
 
 
-def _line(op: Conv | Pool, source: Shape, shape: Shape) -> InputOrder:
+def _input_order(op: Conv | Pool, source: Shape, shape: Shape) -> InputOrder:
     """How the :class:`Layer` of a window reads its inputs."""
     step, window = source.width, Kernel(op.kernel[0], op.kernel[1])
     if shape.positions == 1:  # a window over the whole map is read as a fully connected layer reads it
@@ -162,7 +162,7 @@ def _pool_product(op: Pool | GlobalPool, source: Shape, shape: Shape) -> tuple[G
     if isinstance(op, GlobalPool) or (tuple(op.kernel) == source[:2] and shape.positions == 1 and not any(op.pad[:2])):
         # each channel is a row, whose inputs follow one another
         return Gemm(source.channels, source.positions, 1), InputOrder(1, 0)
-    return Gemm(shape.positions, op.kernel[0] * op.kernel[1], 1, source.channels), _line(op, source, shape)
+    return Gemm(shape.positions, op.kernel[0] * op.kernel[1], 1, source.channels), _input_order(op, source, shape)
 
 
 def _flatten(_: Flatten, source: Shape) -> Lowered:
@@ -209,7 +209,7 @@ def lower(op: Op, sources: Sequence[Shape], stage: int, *, in_head: bool = False
     if isinstance(op, Pool | GlobalPool):
         pool, read = _pool_product(op, sources[0], shape)
     elif isinstance(op, Conv):
-        read = _line(op, sources[0], shape)
+        read = _input_order(op, sources[0], shape)
     if max(shape.words, words, *(product.macs for product in (gemm, pool) if product)) > MAX_WORK:
         raise ValueError(f"expected at most {MAX_WORK:.2g} MACs or words, found more; check kernel, out and input")
     if op.shape is not None and shape != tuple(op.shape):

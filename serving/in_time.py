@@ -6,7 +6,7 @@ arrival if it could not be in time.  Nobody knows yet at which exits samples lea
 
 from ..jit import compiled
 from .policies.estimates import between_s
-from .turns import joined_at, queue_at, waiting_in
+from .turns import queue_at, waiting_in
 
 
 @compiled(lean=True)
@@ -58,7 +58,7 @@ def expected_return_s(request, largest, now_s, free_s, networks, state):
 
     ``largest`` is the size of batches, and ``free_s`` is for this function's own use.
     """
-    own = joined_at(request, state)
+    own = state.joined[request]
     for k in range(state.lanes.size):
         free_s[k] = free_from(state.lanes[k], now_s, networks, state)
     for place in range(state.queues.size):

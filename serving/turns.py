@@ -119,15 +119,9 @@ def choose_queue(request, now_s, networks, state):
 
 
 @compiled(lean=True)
-def joined_at(request, state):
-    """The place of the queue of a request."""
-    return state.joined[request]
-
-
-@compiled(lean=True)
 def joined_queue(request, state):
     """The queue of a request."""
-    return state.queues[joined_at(request, state)]
+    return state.queues[state.joined[request]]
 
 
 @compiled(lean=True)
@@ -163,7 +157,7 @@ def charge(number, busy_s, networks, state):
 @compiled(lean=True)
 def takes(lane, k, request, networks, state):
     """Whether a lane may take a request from the queue that it has joined."""
-    joined = joined_at(request, state)
+    joined = state.joined[request]
     number = state.queues[joined].network
     return networks.serves[number, k] and queue_at(number, lane, networks) == joined
 
