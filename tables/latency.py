@@ -178,12 +178,22 @@ class LatencyTable(Table, SparseRecord):
             layer.check(self.b_max)
         return self
 
-    def slower(self, factor: float) -> LatencyTable:
-        """The table of the same engine if each layer takes ``factor`` times as long as predicted."""
-        layers = [
-            layer.model_copy(update={"time_s": [factor * time_s for time_s in layer.time_s]}) for layer in self.layers
-        ]
-        return self.model_copy(update={"layers": layers, "measured": None, "measured_confidence": None})
+    def slower(self, factor: float, *, overheads: bool = False) -> LatencyTable:
+        """The table if each layer or stage takes ``factor`` times as long, and with overheads gathers and waking up."""
+
+        def longer(times_s: Sequence[float]) -> list[float]:
+            return [factor * time_s for time_s in times_s]
+
+        update: dict[str, Any] = {
+            "layers": [layer.model_copy(update={"time_s": longer(layer.time_s)}) for layer in self.layers],
+            "stage_s": self.stage_s and [[longer(times_s) for times_s in stages] for stages in self.stage_s],
+            "measured": None,
+            "measured_confidence": None,
+        }
+        if overheads:
+            update["gather_s"] = self.gather_s and [longer(times_s) for times_s in self.gather_s]
+            update["wake_up_s"] = self.wake_up_s and factor * self.wake_up_s
+        return self.model_copy(update=update)
 
     @property
     def ends(self) -> list[float]:
