@@ -246,13 +246,6 @@ class FolderOptions:
     as_json: AsJson = False
 
 
-def kibibytes(text: str, option: str) -> float:
-    """The size of a memory that was typed, in KiB of 1024 bytes."""
-    from ..formats import parse_quantity
-
-    return parse_quantity(text, {"KiB": 1.0, "MiB": 1024.0, "MB": 1e6 / 1024}, option, "1728KiB", zero=True)
-
-
 def names(text: str | None) -> list[str] | None:
     """Names separated by commas, if they were given."""
     return None if text is None else [name.strip() for name in text.split(",")]

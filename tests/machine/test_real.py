@@ -135,7 +135,7 @@ def test_every_request_is_answered_once_as_the_network_answers_alone(made, polic
     """500 requests under each policy that ships, faster than they are served one by one, so that batches form."""
     network, found, _ = made
     requests = Requests(trace=poisson(4000.0, 500, 1), slo_s=0.05)
-    required = [parse_requirement("p99 >= 0s", "--require")]
+    required = [parse_requirement("p99 >= 0s")]
     done = serve_real(network, found.table, requests, policy, threshold=0.7, requirements=required)
     assert done.answers_wrong == 0
     assert done.outcome.failure == ""
