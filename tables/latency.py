@@ -22,7 +22,7 @@ from ..traffic.measures import Threshold
 from .exit_plan import PlannedService
 from .files import EXITS_FILE, LATENCY_FILE, MADE_FROM
 from .hardware import BuiltNpu, Cores
-from .layer_use import USES, LayerUse, Ratio, Seconds, SecondsOrNone, Segments, from_zero
+from .layer_use import USES, LayerUse, Ratio, Seconds, SecondsOrNone, Segments, from_zero, scaled
 from .reuse import Reuse, SubNetEntry
 
 
@@ -180,20 +180,10 @@ class LatencyTable(Table, SparseRecord):
 
     def slower(self, factor: float, *, overheads: bool = False) -> LatencyTable:
         """The table if each layer or stage takes ``factor`` times as long, and with overheads gathers and waking up."""
-
-        def longer(times_s: Sequence[float]) -> list[float]:
-            return [factor * time_s for time_s in times_s]
-
-        update: dict[str, Any] = {
-            "layers": [layer.model_copy(update={"time_s": longer(layer.time_s)}) for layer in self.layers],
-            "stage_s": self.stage_s and [[longer(times_s) for times_s in stages] for stages in self.stage_s],
-            "measured": None,
-            "measured_confidence": None,
-        }
-        if overheads:
-            update["gather_s"] = self.gather_s and [longer(times_s) for times_s in self.gather_s]
-            update["wake_up_s"] = self.wake_up_s and factor * self.wake_up_s
-        return self.model_copy(update=update)
+        names = ("stage_s", "gather_s", "wake_up_s") if overheads else ("stage_s",)
+        update = {name: scaled(factor, getattr(self, name)) for name in names}
+        update["layers"] = [layer.model_copy(update={"time_s": scaled(factor, layer.time_s)}) for layer in self.layers]
+        return self.model_copy(update={**update, "measured": None, "measured_confidence": None})
 
     @property
     def ends(self) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,11 @@ def layer_groups(layers: Sequence[Layer | LayerWork]) -> Iterator[list[int]]:
             group = []
         group.append(index)
     yield group
+
+
+def scaled(factor: float, times_s: Any) -> Any:
+    """A time, or lists of times in lists, multiplied by a factor; what is not stated stays so."""
+    return [scaled(factor, part) for part in times_s] if isinstance(times_s, list) else times_s and factor * times_s
 
 
 def from_zero(times_s: NDArray[np.float64]) -> NDArray[np.float64]:
