@@ -191,7 +191,7 @@ def result_of(printed: str) -> dict[str, Any]:
         "sources": digest(),
         "passed": any(words[:1] == ["PASSED:"] for words in lines) and not violations,
         "violations": violations,
-        "runs": [Ran(*one, took) for one, took in zip(ran, cycles, strict=False)],
+        "runs": [Ran._make([*one, took]) for one, took in zip(ran, cycles, strict=False)],
     }
 
 

@@ -72,7 +72,8 @@ static uint32_t beat_at(uint32_t at) { return MAIN_RAM_BASE + BASE + 2 * at; }
 
 static void write_words(uint32_t at, const int16_t *words, unsigned count) {
   uint32_t beats[MOST_BEATS];
-  for (unsigned i = 0; i < count / 2; i++) beats[i] = (uint16_t)words[2 * i] | (uint32_t)(uint16_t)words[2 * i + 1] << 16;
+  for (unsigned i = 0; i < count / 2; i++)
+    beats[i] = (uint16_t)words[2 * i] | (uint32_t)(uint16_t)words[2 * i + 1] << 16;
   write_bus(beat_at(at), beats, count / 2);
 }
 

@@ -58,7 +58,8 @@ def write_npu(folder: Path) -> list[str]:
     write_quantised(network, folder / "int16")
     write_hardware(folder / "design", folder / "rtl", integers=folder / "int16" / INTEGER_FILE)
     assert design.port.words == BOARD.port_words
-    return re.findall(r"--top-module npu_axi (.*)\n", (folder / "rtl" / "README.md").read_text())[0].split()
+    (sources,) = re.findall(r"--top-module npu_axi (.*)\n", (folder / "rtl" / "README.md").read_text())
+    return str(sources).split()
 
 
 def write_system(folder: Path) -> None:
