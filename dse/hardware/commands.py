@@ -14,7 +14,8 @@ from ..engine import LAYER_START, PREPARE, RECORD_WORDS, Port
 from ..integers import reference
 from ..integers.layer_jobs import EngineLayer
 from ..integers.network import WORD_TYPE, IntegerNetwork, Integers, ProductLayer
-from .memory import PARTS, End, Image, Part, parts_of, stages_of
+from .memory import PARTS, Image
+from .places import End, Part, parts_of, stages_of
 from .program import TimedJob
 
 Rows = NDArray[np.int64]

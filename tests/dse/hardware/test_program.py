@@ -29,7 +29,8 @@ from fluidb.dse import (
 from fluidb.dse.engine import RECORD_WORDS, RESET_CYCLES
 from fluidb.dse.hardware import jobs
 from fluidb.dse.hardware.commands import Command, NpuFault, Script, Strobe, cycles_between, preemption
-from fluidb.dse.hardware.memory import PARTS, End, Part, memory_of
+from fluidb.dse.hardware.memory import PARTS, memory_of
+from fluidb.dse.hardware.places import End, Part
 from fluidb.dse.hardware.program import jobs_of
 from fluidb.dse.hardware.write import write_hardware
 from fluidb.dse.integers import reference
