@@ -14,7 +14,7 @@ from ..integers.layer_jobs import engine_layers, job_of
 from ..integers.network import WORD_TYPE, IntegerNetwork, Integers, ProductLayer
 from ..npu.fbcb import K_BITS, FbcbTable
 from . import jobs
-from .places import Location, Part, places_of
+from .places import Location, Part, pitch_of_inputs, places_of
 from .program import TimedJob
 
 MAX_WORDS = 2**NUMBER_BITS
@@ -81,9 +81,8 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
     for layer, (name, row), entries in zip(records, timed.items(), fbcb.rows, strict=True):
         place, product = places[name], products[name]
         weights = job_of(network, product).weights.ravel()
-        strides = {key: getattr(place, key) for key in ("x_sample", "y_sample", "y_channel")}
-        if not isinstance(product, ProductLayer):
-            strides["x_channel"] = place.x_channel
+        pitch = pitch_of_inputs(place, product)
+        strides = {"x_channel": pitch} | {key: getattr(place, key) for key in ("x_sample", "y_sample", "y_channel")}
         for words_, one, entry in zip(layer, row, entries.entries, strict=True):
             job = one.job._replace(**strides)
             if job.addition and place.residual:
@@ -94,8 +93,8 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
         if isinstance(product, ProductLayer) and product.constant:
             groups, channels = product.groups, product.channels
             for sample in range(fbcb.b_max):
-                inputs = memory[place.x + sample * place.x_sample :][: product.groups * network.window(product).words]
-                inputs.reshape(groups, channels, -1)[:, -1] = product.constant
+                inputs = memory[place.x + sample * place.x_sample :][: groups * channels * pitch]
+                inputs.reshape(groups, channels, pitch)[:, -1] = product.constant
     return Image(memory, places, fbcb.b_max)
 
 

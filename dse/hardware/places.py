@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..integers.layer_jobs import EngineLayer, job_of
 from ..integers.network import ConcatLayer, IntegerNetwork, ProductLayer
+from ..npu.beats import pitch_of
 from .program import additions_of
 
 
@@ -57,14 +58,14 @@ class Location(NamedTuple):
     x_sample, y_sample : int
         Words from a sample to the next.
     x_channel, y_channel : int
-        Words from a channel to the next.
+        Words from a channel to the next: of its map, and what is behind it so that the next begins a line of the bus.
     joined : bool
         Whether its inputs lie where the NPU writes them, or where the host does for all that read them.
     host : tuple of Part
         What the host writes of its inputs, if it did not for a layer before it.
     filling : int
-        The constant behind the outputs of each sample, or of each channel if others follow at twice their words, for
-        the products that read it there; 0 if there is none.
+        The constant behind the outputs of each sample, or, if channels reach up to the next sample, in the second half
+        of each channel's words; for the products that read it there, 0 if there is none.
     end : End
         What follows it.
     residual : Addend, optional
@@ -119,11 +120,15 @@ class _Home(NamedTuple):
 
 
 class _Store(NamedTuple):
-    """A map that is part of no other: its address, words to the next sample and channel, and the constant behind."""
+    """A map that is part of no other: its address, words to the next sample and channel, and the constant behind.
+
+    ``pitch``: words to the constant behind a channel, if it lies there; else to the next channel.
+    """
 
     at: int
     sample: int
     channel: int
+    pitch: int
     filling: int
 
 
@@ -142,6 +147,7 @@ class _Places:
                     if shift == 0:
                         self.parents.setdefault(name, _Home(layer.name, begin))
         self.alike = self.families()
+        self.in_one_row = {self.home(layer.inputs[0]).name for layer in self.products if self.reads_one_row(layer)}
         self.stored: dict[str, _Store] = {}
         self.written: set[_Home] = set()  # by the host
 
@@ -176,10 +182,20 @@ class _Places:
         """The store of a map that is part of no other; the constants behind it are of the products that read it."""
         if name not in self.stored:
             family = self.alike.get(name, {name})
-            by_channel = all(map(self.by_channel, family))
-            sample = max(self.wanted(one, by_channel).sample for one in family)
-            self.stored[name] = self.wanted(name, by_channel)._replace(at=self.take(self.b_max * sample), sample=sample)
+            by_channel, one_row = all(map(self.by_channel, family)), not family.isdisjoint(self.in_one_row)
+            sample = max(self.wanted(one, by_channel, one_row).sample for one in family)
+            wanted = self.wanted(name, by_channel, one_row)
+            self.stored[name] = wanted._replace(at=self.take(self.b_max * sample), sample=sample)
         return self.stored[name]
+
+    def reads_one_row(self, layer: EngineLayer) -> bool:
+        """Whether a product reads all its channels as one row, so that nothing may lie between them."""
+        return isinstance(layer, ProductLayer) and self.network.window(layer).along_P
+
+    def pitch(self, name: str, one_row: bool) -> int:
+        """Words of a channel of a map, with what is behind it so that the next begins a line of the bus."""
+        _, height, width = self.network.size(name)
+        return height * width if one_row else int(pitch_of(height * width, self.beat))
 
     def readers(self, name: str) -> list[ProductLayer]:
         """The products that read a map."""
@@ -191,14 +207,13 @@ class _Places:
         whole, readers = height * width > 1 and len(parts_of(self.network, name)) == 1, self.readers(name)
         return whole and len({layer.constant for layer in readers}) == 1 and all(map(_by_channel, readers))
 
-    def wanted(self, name: str, by_channel: bool) -> _Store:
+    def wanted(self, name: str, by_channel: bool, one_row: bool) -> _Store:
         """A store for a map alone, at no address yet."""
-        channels, height, width = self.network.size(name)
-        plane = height * width
+        channels, pitch = self.network.size(name).channels, self.pitch(name, one_row)
         filling = max([0, *(layer.constant for layer in self.readers(name) if by_channel or layer.groups == 1)])
         if by_channel:
-            return _Store(0, 2 * channels * plane, 2 * plane, filling)
-        return _Store(0, channels * plane + (plane if filling else 0), plane, filling)
+            return _Store(0, 2 * channels * pitch, 2 * pitch, pitch, filling)
+        return _Store(0, channels * pitch + (pitch if filling else 0), pitch, pitch, filling)
 
     def fits(self, layer: EngineLayer) -> bool:
         """Whether a layer can read its inputs where they are written, without a copy of its own."""
@@ -210,14 +225,15 @@ class _Places:
             return False
         if not isinstance(layer, ProductLayer):
             return True  # the channels of a pool may lie apart
-        store, (channels, height, width) = self.stored[home.name], self.network.size(source)
+        store = self.stored[home.name]
         if not layer.constant:
-            return store.channel == height * width
+            return store.channel == store.pitch or not self.reads_one_row(layer)
         if store.filling != layer.constant:
             return False
-        if store.channel > height * width:
+        if store.channel > store.pitch:
             return _by_channel(layer)
-        return layer.groups == 1 and home.first + channels == self.network.size(home.name).channels
+        last = home.first + self.network.size(source).channels
+        return layer.groups == 1 and last == self.network.size(home.name).channels
 
     def by_host(self, source: str) -> tuple[Part, ...]:
         """What the host writes of a map in its place: what neither the NPU nor it wrote there before."""
@@ -231,16 +247,17 @@ class _Places:
 
     def place(self, layer: EngineLayer) -> Location:
         """The place of the next layer."""
-        job = job_of(self.network, layer)
-        weights, joined = self.take(job.weights.size), self.fits(layer)
+        weights, joined = self.take(job_of(self.network, layer).weights.size), self.fits(layer)
         (source,) = layer.inputs
         if joined:
             home = self.home(source)
             before = self.stored[home.name]
             x, x_sample, x_channel = before.at + home.first * before.channel, before.sample, before.channel
         else:
-            x_sample, (_, height, width) = job.groups * job.window.words, self.network.size(source)
-            x, x_channel = self.take(self.b_max * x_sample), height * width
+            pitch = self.pitch(source, self.reads_one_row(layer))
+            planes = layer.groups * layer.channels if isinstance(layer, ProductLayer) else layer.shape[0]
+            x_sample, x_channel = planes * pitch, 2 * pitch if _by_channel(layer) else pitch
+            x = self.take(self.b_max * x_sample)
         result = self.result(layer.name)
         home = self.home(result)
         store = self.store(home.name)
@@ -260,9 +277,14 @@ class _Places:
         return Addend(name, store.at + home.first * store.channel, self.by_host(name))
 
 
-def _by_channel(layer: ProductLayer) -> bool:
-    """Whether each channel of a product's inputs is a group, with a constant behind it."""
-    return layer.groups > 1 and layer.channels == 1 + bool(layer.constant) > 1
+def _by_channel(layer: EngineLayer) -> bool:
+    """Whether a layer is a product, each channel of its inputs is a group, and a constant is behind it."""
+    return isinstance(layer, ProductLayer) and layer.groups > 1 and layer.channels == 1 + bool(layer.constant) > 1
+
+
+def pitch_of_inputs(place: Location, layer: EngineLayer) -> int:
+    """Words from a channel of what a layer reads to the next, channels of constants among them."""
+    return place.x_channel // 2 if _by_channel(layer) else place.x_channel
 
 
 def places_of(
