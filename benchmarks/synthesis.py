@@ -93,7 +93,8 @@ module part_elements #(parameter int FIRST = 4) (input wire clk, input wire maxi
     input wire [2*16*engine_pkg::T_P-1:0] weight, input wire [4*engine_pkg::SLOT_BITS-1:0] slot,
     output wire [4*48-1:0] sums);
   for (genvar e = 0; e < 2; e++) begin : gen_two
-    element #(.E(FIRST + e)) one (.clk, .maximum, .k, .x, .moves, .weight(weight[e*16*engine_pkg::T_P+:16*engine_pkg::T_P]),
+    element #(.E(FIRST + e)) one (.clk, .maximum, .k, .x, .moves,
+        .weight(weight[e*16*engine_pkg::T_P+:16*engine_pkg::T_P]),
         .slot((engine_pkg::S > 1) ? slot[e*2*engine_pkg::SLOT_BITS+:2*engine_pkg::SLOT_BITS] : '0),
         .lower(sums[e*96+:48]), .upper(sums[e*96+48+:48]));
   end
