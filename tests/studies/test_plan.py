@@ -57,7 +57,7 @@ from fluidb.studies.plan.dominance import Unbeaten, faster_is_better
 from fluidb.studies.plan.exits import ExitSetting, as_stated, chosen_settings, settings_of
 from fluidb.studies.plan.field import Cost, PlanSpace
 from fluidb.studies.plan.hope import Entrant, Hope, NearTask, RaceTask, leave_out_hopeless, required_of
-from fluidb.studies.plan.kept import kept_races
+from fluidb.studies.plan.kept import _content, kept_races
 from fluidb.studies.plan.least import LeastTimes
 from fluidb.studies.plan.plan_traffic import JointTraffic, PlanTraffic
 from fluidb.studies.plan.problem import Fate, PlanNumbers, PlanProblem, fate_of, problem_of
@@ -516,6 +516,11 @@ def test_a_search_goes_on_from_the_simulations_that_were_kept(tmp_path: Path, ke
         assert kept.reused == 0
     assert whole.counts == first.counts == again.counts
     assert whole.front == first.front == again.front
+
+
+def test_the_key_of_a_simulation_is_the_same_in_another_process(kept_search: tuple[Plans, bytes]) -> None:
+    """A text with an address, as Python writes a function, is another one there."""
+    assert " at 0x" not in str(_content(kept_search[0].problem))
 
 
 def test_a_file_of_simulations_that_is_another_or_in_use(tmp_path: Path) -> None:
