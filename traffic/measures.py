@@ -45,7 +45,7 @@ class Measure:
     high: float
     surer: Literal["larger", "smaller"]  # values of surer answers
     probability: bool = False  # whether a value is the probability that the answer is right
-    # values of answers: (N, C) probabilities of classes to (N,); the text of a function has its address, so none is made
+    # values of answers: (N, C) probabilities of classes to (N,); no repr, which would have the function's address
     of: Callable[[Shares], Shares] = field(repr=False)
     # values of answers by the largest of their probabilities, if all other classes are equally probable, and by C
     of_largest: Callable[[Shares, int], Shares] = field(repr=False)

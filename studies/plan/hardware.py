@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,11 +20,11 @@ from ...models.rows import cut_into_rows
 from ...models.schema import NetworkFile
 from ...models.supernets.catalogue import is_family, load_family
 from ...platforms import Accelerator, Board, Cluster, Device, Platform, load_platform
-from ...tables.latency import read_latency
+from ...tables.latency import LatencyTable, read_latency
 from ...tables.partition import PartitionOptions
 from ...tables.reuse import SubNetEntry
 from ...traffic.samples import Samples
-from .sources import BoardSource, Source, TableSource, subnet_sources
+from .sources import BoardSource, HardwareCost, Source, TableSource, subnet_sources
 
 
 class PlanNetwork(NamedTuple):
@@ -86,7 +87,7 @@ def find_sources(networks: Sequence[PlanNetwork], name: str, designs: DesignOpti
         table = read_latency(name)
         if table.stage_s is not None and table.subnets is not None and table.widths is None:
             return subnet_sources(name, table)
-        return [TableSource(name, table)]
+        return [TableSource(name, [table])]
     platform = load_platform(name, kind=Platform)
     if isinstance(platform, Accelerator):
         return subnet_sources(name, latency_table(find_subgraphs(load_family(networks[0].name), platform)))
@@ -98,13 +99,24 @@ def _sources(network: PlanNetwork, name: str, platform: Platform, designs: Desig
     if isinstance(platform, Board):
         return [BoardSource(*designs.read(network.network, name), network.subnet)]
     if isinstance(platform, Device):
-        return [TableSource(name, tabulate_file(network.file, network.path, platform), subnet=network.subnet)]
+        return [TableSource(name, [tabulate_file(network.file, network.path, platform)], subnet=network.subnet)]
     assert isinstance(platform, Cluster)
     rows, last = cut_into_rows(network.file, network.path), len(platform.devices)
     studied = study(rows, platform, PartitionOptions(), range(1, last + 1), left_out=lambda _count, _fault: None)
     return [
         TableSource(
-            f"{name}: {len(here.devices)} of {last} devices", tabulate_latency(here), here, network.subnet, devices=last
+            f"{name}: {count} of {last} devices", [tabulate_latency(here)],
+            HardwareCost("devices", count, count / last), network.subnet, here,
         )
         for here in [partition.every for partition in studied]
-    ]
+        for count in [len(here.devices)]
+    ]  # fmt: skip
+
+
+def multipliers_of(table: LatencyTable) -> int:
+    """Multipliers of the NPU or the cores of a table: T_P x T_C, times the pixels side by side; 0 of a device."""
+    if not table.npus:
+        return 0
+    numbers = [1] if table.cores is None else [table.cores.of.count(kind) for kind in range(len(table.npus))]
+    tiles = [npu.tile for npu in table.npus]
+    return sum(number * math.prod(tile[1:4]) for number, tile in zip(numbers, tiles, strict=True))

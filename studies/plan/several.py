@@ -29,12 +29,11 @@ from ...traffic.own import MOST as MOST_REQUESTS
 from ...traffic.samples import Samples, as_samples, read_samples
 from ..scenario import beside
 from .exits import MOST_SETTINGS, ExitSetting, joined, ordered, setting_with
-from .hardware import PlanNetwork, find_networks
+from .hardware import PlanNetwork, find_networks, multipliers_of
 from .plan_traffic import JointTraffic, PlanTraffic
 from .policies import between_networks, find_policies
 from .problem import PlanProblem, Tried, check_settings, may_wait, settings_on
-from .several_tables import SeveralTables
-from .sources import BoardSource, Source, with_setting
+from .sources import FREE, BoardSource, HardwareCost, Source, TableSource, with_setting
 
 
 def is_networks_file(name: AnyPath) -> bool:
@@ -183,7 +182,8 @@ def sources_of(name: str, asked: Sequence[AskedNetwork], designs: DesignOptions)
     if is_folder(name):
         tables = list(_tables_in(Path(name), asked))
         check_one_npu([NamedTable(table.network, table, 1.0) for table in tables])
-        return SeveralTables(name, tables)
+        multipliers = multipliers_of(tables[0])
+        return TableSource(name, tables, HardwareCost("multipliers", multipliers) if multipliers else FREE)
     platform = load_platform(name, kind=Platform)
     stated = [network.stated for network in asked if network.stated is not None]
     if len(stated) < len(asked):
@@ -197,7 +197,7 @@ def sources_of(name: str, asked: Sequence[AskedNetwork], designs: DesignOptions)
         problem = designs.read(one_behind_another(models, [network.keys.name for network in asked]), name)
         return BoardSource(*problem, networks=models)
     if isinstance(platform, Device):
-        return SeveralTables(name, [tabulate_file(network.file, network.path, platform) for network in stated])
+        return TableSource(name, [tabulate_file(network.file, network.path, platform) for network in stated])
     raise InputError(
         f"{name}: expected a board, a device, or a folder with a latency table of each network, found another "
         "platform; several networks run on one device"

@@ -419,7 +419,7 @@ def surer_later(count: int, exits: int, seed: int) -> Samples:
 def test_ten_thresholds_at_each_exit_are_all_tried(exits: int, seed: int) -> None:
     """The most accurate plan on given hardware: no setting that is more accurate keeps the requirements."""
     draw = Random(f"{exits} {seed}")
-    source = TableSource("one", table_of([[1.0, draw.uniform(1.1, 1.9)] for _ in range(exits)]))
+    source = TableSource("one", [table_of([[1.0, draw.uniform(1.1, 1.9)] for _ in range(exits)])])
     samples, network = surer_later(500, exits, seed), NETWORK.model_copy(update={"exits": source.table(0).exits})
     traffic = PlanTraffic(draw.uniform(0.3, 0.4), None, 200, draw.uniform(8, 9), samples, seed, 2)
     required, policies = [parse_requirement("violation_rate <= 20 %")], [find_policy("serial"), find_policy("fluid")]
@@ -454,7 +454,7 @@ def test_a_threshold_for_each_exit_keeps_what_no_common_one_keeps() -> None:
     """Issue 47, F8: an exit that is right only where it is sure, before one that is right where it is not."""
     confidences = np.array([[0.95, 0.5], [0.5, 0.3], [0.5, 0.1], [0.95, 0.5]] * 50)
     correct = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]] * 50, np.bool_)
-    source = TableSource("one", table_of([[1.0], [1.0], [1.0]]))
+    source = TableSource("one", [table_of([[1.0], [1.0], [1.0]])])
     network = NETWORK.model_copy(update={"exits": source.table(0).exits})
     traffic = PlanTraffic(0.2, None, 200, 20.0, Samples(confidences, correct), 0, 2)
     required = [parse_requirement("accuracy >= 90 %")]
@@ -589,7 +589,7 @@ def at_times(arrival_s: list[float], slo_s: float) -> JointTraffic:
 
 def excluded(traffic: JointTraffic, text: str) -> list[bool]:
     """Whether rules exclude a table on which each request takes a second: by latency, and by utilisation."""
-    source, (setting,) = TableSource("one", table_of([[1.0]])), as_stated([Exit(name="end", rate=1.0)])
+    source, (setting,) = TableSource("one", [table_of([[1.0]])]), as_stated([Exit(name="end", rate=1.0)])
     load = Load.of(1, setting, traffic, [parse_requirement(text)])
     return [bool(mask[0]) for mask in load.excluded(Until.of(source.least, setting), 1.0)]
 
@@ -617,7 +617,7 @@ def test_the_least_percentile_is_that_of_requests_alone(late: int) -> None:
     trace = replace(offline(200), arrival_s=np.array([10.0 * at for at in range(200)]), exits=exits)
     traffic = prepare(trace, [0.5, 0.5], slo_s=5.0)
     (setting,) = as_stated(table.exits)
-    until = Until.of(TableSource("one", table).least, setting)
+    until = Until.of(TableSource("one", [table]).least, setting)
     (least_s,) = Load.of(2, setting, JointTraffic.of(DeviceTraffic.of(traffic)), []).least_p99(until)
     found_s = summarise(simulate(table, traffic, "serial")).percentile("p99").latency_s
     assert found_s * (1 - 1e-6) <= least_s <= found_s
@@ -627,7 +627,7 @@ def test_runs_end_early_only_if_they_must_fail() -> None:
     """Of forty requests the first eight come at once, and three of them can be in time."""
     traffic = at_times([0.0] * 8 + [100.0 * i for i in range(1, 33)], 3.5)
     table, scheduler = table_of([[1.0]]), find_policy("serial")
-    source = TableSource("one", table)
+    source = TableSource("one", [table])
     for share, fails in ((10, True), (12, True), (13, False), (20, False)):  # 4, 4, 5, 8 of 40 may be late
         limits = limits_of([parse_requirement(f"violation_rate <= {share} %")], traffic)
         clairvoyant = Clairvoyant(source, source.layer_times(0), [1])
@@ -767,7 +767,7 @@ def test_a_policy_that_merges_batches_at_layers_is_judged_by_layers() -> None:
     traffic, required = PlanTraffic(None, trace, 0, 5.1, None, 0, 1), [parse_requirement("violation_rate <= 1 %")]
     network = NETWORK.model_copy(update={"exits": table.exits})
     policies = [find_policy(name) for name in ("lazy", "serial", "fluid")]
-    problem = PlanProblem(network, [TableSource("one", table)], as_stated(table.exits), policies, required, traffic)
+    problem = PlanProblem(network, [TableSource("one", [table])], as_stated(table.exits), policies, required, traffic)
     entrant = Entrant(0.0, 0, Fate(False, False), math.inf, 0.0)
     result = plan_runs.race(problem, RaceTask(0, 0, (entrant,)))
     assert [plan.policy for plan, *_ in result.kept] == [0]
@@ -779,7 +779,7 @@ def test_requests_that_state_no_steps_run_the_last_stage_as_often_as_it_can() ->
     traffic = at_times([0.0, 10.0, 20.0], 2.5)
     traffic = replace(traffic, exits=np.array([1, 2, 2]))
     (setting,) = as_stated(table_of([[1.0], [1.0]]).exits)
-    source = TableSource("one", table_of([[1.0], [1.0]]))
+    source = TableSource("one", [table_of([[1.0], [1.0]])])
     late = [
         Clairvoyant(source, source.layer_times(0), [steps]).late(setting.kept, traffic, traffic.slo_s, by_layer=False)
         for steps in (1, 3)
@@ -997,7 +997,7 @@ def test_the_plan_that_takes_the_least_energy(asking: Run) -> None:
 
 def test_early_answers_keep_a_limit_that_nothing_else_keeps() -> None:
     """A request takes 3 s and should return within 2.5 s; of its first exit it has an answer after 1 s."""
-    source = TableSource("one", table_of([[1.0], [2.0]], [0.0, 1.0]))
+    source = TableSource("one", [table_of([[1.0], [2.0]], [0.0, 1.0])])
     texts = ["serial", "serial:on_deadline=drop", "serial:on_deadline=answer"]
     required = [parse_requirement("violation_rate <= 10 %")]
     trace = replace(offline(200), arrival_s=np.linspace(0, 640, 200))
@@ -1021,7 +1021,7 @@ def test_an_exit_that_only_answers_at_the_deadline_keeps_what_no_threshold_keeps
         (1,), [Exit(name="early", rate=0.5), NETWORK.exits[-1].model_copy(update={"rate": 0.5})]
     )
     policies = [find_policy("serial"), find_policy("serial:on_deadline=answer")]
-    source = TableSource("one", table_of([[0.5], [2.5]], [0.5, 0.5]))
+    source = TableSource("one", [table_of([[0.5], [2.5]], [0.5, 0.5])])
     (plan,) = find_plans(problem_of(network, [source], policies, required, traffic)).front
     assert plan.numbers.policy == 1
     assert plan.accuracy == pytest.approx(0.75)
@@ -1040,7 +1040,7 @@ def test_an_exit_that_nobody_takes_is_a_choice_only_where_it_is_of_use() -> None
     stages = table_of([[0.1], [0.1], [0.1]], [0.2, 0.2, 0.6]).model_copy(
         update={"layers": [], "stage_s": [[[0.1], [0.1], [0.1]]]}
     )
-    table = TableSource("table", stages)
+    table = TableSource("table", [stages])
     late, early = find_policy("serial"), find_policy("serial:on_deadline=answer")
     of_both = problem_of(NETWORK, [board, table], [late, early], required, traffic, [0.6, NEVER])
     waits = [(), ("never",), (0.6,), ("never", "never"), ("never", 0.6), (0.6, "never"), (0.6, 0.6)]
@@ -1068,7 +1068,7 @@ def test_answers_that_are_given_may_be_right_more_often_than_all() -> None:
     traffic = PlanTraffic(None, trace, 200, 3.0, None, 0, 2)
     required = [parse_requirement("accuracy >= 90 %")]
     network = NETWORK.keep_exits((), [NETWORK.exits[-1].model_copy(update={"rate": 1.0})])
-    source = TableSource("one", table_of([[1.0]]))
+    source = TableSource("one", [table_of([[1.0]])])
     problem = problem_of(network, [source], [find_policy(text) for text in texts], required, traffic)
     answer = find_plans(problem)
     assert [problem.policies[plan.numbers.policy].spec for plan in answer.front] == texts[1:]
@@ -1082,7 +1082,7 @@ def test_with_refusals_the_highest_rate_is_beyond_what_can_be_served() -> None:
     policies = [find_policy("serial:admit=queue:0")]
     traffic = PlanTraffic(1.0, None, 2000, 1.5, None, 0, 5)
     network = NETWORK.keep_exits((), [NETWORK.exits[-1].model_copy(update={"rate": 1.0})])
-    source = TableSource("one", table_of([[1.0]]))
+    source = TableSource("one", [table_of([[1.0]])])
     required = [parse_requirement("violation_rate <= 60 %")]
     rate_per_s = find_highest_rate(problem_of(network, [source], policies, required, traffic))
     assert rate_per_s is not None
@@ -1115,7 +1115,7 @@ def test_early_answers_may_be_right_more_often_than_later_ones() -> None:
     trace = replace(offline(200), arrival_s=np.linspace(0, 640, 200))
     required = [parse_requirement("violation_rate <= 10 %")]
     traffic = PlanTraffic(None, trace, 200, 2.5, samples, 0, 2)
-    source = TableSource("one", table_of([[1.0], [2.0]], [0.1, 0.9]))
+    source = TableSource("one", [table_of([[1.0], [2.0]], [0.1, 0.9])])
     problem = problem_of(network, [source], [find_policy("serial:on_deadline=answer")], required, traffic, [0.5])
     (plan,) = find_plans(problem).front
     assert plan.accuracy == pytest.approx(1.0)
@@ -1463,7 +1463,7 @@ def test_a_table_knows_the_parts_of_its_time(tiny_design: Path) -> None:
     from fluidb.tables.latency import read_latency
 
     table = read_latency(tiny_design)
-    (parts_s,) = TableSource("d", table).found_times(np.array([0]))
+    (parts_s,) = TableSource("d", [table]).found_times(np.array([0]))
     samples = samples_of(200, 4)
     for setting in settings_of(NETWORK.exits, samples, [0.6]):
         kept = with_setting(table, setting, samples.measure).array()

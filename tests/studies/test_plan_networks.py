@@ -30,6 +30,7 @@ from fluidb.studies.plan import ask
 from fluidb.studies.plan import field as plan_field
 from fluidb.studies.plan import search as plan_search
 from fluidb.studies.plan.clairvoyant import Clairvoyant
+from fluidb.studies.plan.hardware import multipliers_of
 from fluidb.studies.plan.kept import _content
 from fluidb.studies.plan.plan_traffic import PlanTraffic
 from fluidb.studies.plan.problem import PlanProblem
@@ -38,8 +39,7 @@ from fluidb.studies.plan.rules import joint_limits
 from fluidb.studies.plan.runs import networks_on
 from fluidb.studies.plan.search import find_plans
 from fluidb.studies.plan.several import one_behind_another, several_problem
-from fluidb.studies.plan.several_tables import multipliers_of
-from fluidb.studies.plan.sources import BoardSource
+from fluidb.studies.plan.sources import BoardSource, TableSource
 from fluidb.tables.hardware import BuiltNpu, Cores
 from fluidb.tables.latency import LatencyTable, read_latency
 from fluidb.traffic import poisson
@@ -316,6 +316,20 @@ def test_multipliers_are_those_of_every_core():
     assert [multipliers_of(table.model_copy(update={"npus": [npu]})) for npu in npus] == [6, 140]
     cores = Cores(names=["k", "l"], of=[0, 1, 0], contention=0.0, moving=[[[0.0]]] * 2)
     assert multipliers_of(table.model_copy(update={"npus": npus, "cores": cores})) == 2 * 6 + 140
+
+
+def test_times_of_tables_are_one_behind_the_other():
+    """Where one network has larger batches, the largest batch of the other stands for them."""
+    tables = [table_of([[3.0, 4.0, 5.0], [1.0, 2.0, 2.5]], [0.5, 0.5]), table_of([[7.0]])]
+    source, rows = TableSource("both", tables), np.array([0])
+    part, time_s = source.layer_times(0)
+    wanted_s = [[3.0, 4.0, 5.0], [1.0, 2.0, 2.5], [7.0, 7.0, 7.0]]
+    assert part.tolist() == [0, 0, 2, 2, 4, 4]  # each stage has two layers
+    assert (time_s[::2] + time_s[1::2]).tolist() == source.found_times(rows)[0, :, 0].tolist() == wanted_s
+    assert not source.found_times(rows)[0, :, 1].any()
+    assert source.least.work_s[0, :, 0].tolist() == [5.0 / 3, 2.5 / 3, 7.0]
+    assert [table.b_max for table in source.tables(0)] == [3, 1]
+    assert (source.counted, source.dsps.tolist()) == ("nothing", [0])
 
 
 def test_the_command_prints_the_plan_or_why_there_is_none(fluidb: Run, folder: Path):
