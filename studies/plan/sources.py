@@ -52,7 +52,6 @@ class Source(ABC):
     drops: bool  # whether exits can be left out: its times are known by layer
     accuracy: float | None = None  # of its SubNet, or of the most accurate of several, if it is known
     subnet: SubNetEntry | None = None  # that it runs
-    networks: Sequence[Network] = ()  # several that it runs, which are one behind the other here
     several_subnets: bool = False  # a policy may choose one for each request
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,9 +115,9 @@ class Source(ABC):
     def table(self, row: int, *, causes: bool = True) -> LatencyTable:
         """The latency table of a row, with all exits; without the causes of its times it is found sooner."""
 
+    @abstractmethod
     def tables(self, row: int, *, causes: bool = True) -> list[LatencyTable]:
         """The latency table of each network on a row."""
-        return cut_apart(self.table(row, causes=causes), self.networks)
 
     @abstractmethod
     def layer_times(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -149,8 +148,8 @@ class BoardSource(Source):
         network: Network,
         board: Board,
         options: SearchOptions,
+        networks: Sequence[Network],
         subnet: SubNetEntry | None = None,
-        networks: Sequence[Network] = (),
     ) -> None:
         self.name, self.network, self.board, self.options = board.name, network, board, options
         self.networks = networks
@@ -220,6 +219,10 @@ class BoardSource(Source):
         if not causes:
             return self.labelled(self._times.table(self._times_at(row)))
         return self.labelled(tabulate_latency(*design_of(self.network, self.board, self.options, self.tile(row))))
+
+    def tables(self, row: int, *, causes: bool = True) -> list[LatencyTable]:
+        """The latency table of each network on a row."""
+        return cut_apart(self.table(row, causes=causes), self.networks)
 
     def layer_times(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The times of the layers of a row by batch size, and the part of each."""
@@ -329,9 +332,7 @@ def _as_wide(times_s: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]
 
 
 def cut_apart(whole: LatencyTable, networks: Sequence[Network]) -> list[LatencyTable]:
-    """The latency tables of networks that are one behind the other in a table; the table, if it is of one."""
-    if not networks:
-        return [whole]
+    """The latency tables of networks that are one behind the other in a table."""
     ends = list(accumulate(len(network.exits) for network in networks))
     tables = []
     for network, begin, end in zip(networks, (0, *ends), ends, strict=False):
@@ -342,33 +343,6 @@ def cut_apart(whole: LatencyTable, networks: Sequence[Network]) -> list[LatencyT
         ]
         tables.append(whole.model_copy(update={"network": network.name, "exits": network.exits, "layers": layers}))
     return tables
-
-
-def subnet_sources(name: str, table: LatencyTable) -> list[Source]:
-    """Each SubNet of a table alone, with that in the buffer with which it is fastest; and all, for a policy to choose.
-
-    Parameters
-    ----------
-    name : str
-        Of the hardware.
-    table : LatencyTable
-        Stages of SubNets, perhaps by states of a buffer.
-
-    Returns
-    -------
-    list of Source
-        One source for each SubNet, then one for all.
-    """
-    assert table.subnets is not None
-    assert table.stage_s is not None
-    sources: list[Source] = []
-    states, subnets, _ = table.axes
-    for number, subnet in enumerate(table.subnets):
-        here = [table.stage_s[state * subnets + number] for state in range(states)]
-        fastest = min(here, key=lambda stages: sum(times_s[0] for times_s in stages))
-        alone = table.model_copy(update={"states": None, "reuse": None, "stage_s": [fastest]})
-        sources.append(TableSource(name, [alone], subnet=subnet))
-    return [*sources, TableSource(f"{name}: all SubNets", [table])]
 
 
 def parts_of(table: LatencyTable, column: Literal["time_s", "energy_j"]) -> NDArray[np.float64]:

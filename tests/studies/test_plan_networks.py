@@ -30,15 +30,16 @@ from fluidb.studies.plan import ask
 from fluidb.studies.plan import field as plan_field
 from fluidb.studies.plan import search as plan_search
 from fluidb.studies.plan.clairvoyant import Clairvoyant
-from fluidb.studies.plan.hardware import multipliers_of
+from fluidb.studies.plan.given import multipliers_of
 from fluidb.studies.plan.kept import _content
+from fluidb.studies.plan.networks import networks_of_file, one_behind_another
 from fluidb.studies.plan.plan_traffic import PlanTraffic
-from fluidb.studies.plan.problem import PlanProblem
+from fluidb.studies.plan.policies import find_policies
+from fluidb.studies.plan.problem import PlanProblem, problem_of
 from fluidb.studies.plan.rates import PlanAnswer
 from fluidb.studies.plan.rules import joint_limits
 from fluidb.studies.plan.runs import networks_on
 from fluidb.studies.plan.search import find_plans
-from fluidb.studies.plan.several import one_behind_another, several_problem
 from fluidb.studies.plan.sources import BoardSource, TableSource
 from fluidb.tables.hardware import BuiltNpu, Cores
 from fluidb.tables.latency import LatencyTable, read_latency
@@ -92,10 +93,11 @@ def board_problem(folder: Path, rate: float, texts: Sequence[str]) -> PlanProble
         '{ name = "a", network = "./tiny.toml", samples = "a.npz", slo = "1ms", share = 2, priority = 1 },\n]\n'
     )
     models = [load_network(TINY)] * 2
-    source = BoardSource(one_behind_another(models, ["b", "a"]), BOARD, SearchOptions(b_max=2), networks=models)
-    required = [parse_requirement(text, networks=NAMES) for text in texts]
-    traffic = PlanTraffic(rate, None, 300, None, None, 5, 3)
-    return several_problem(folder / "n.toml", [source], POLICIES, required, traffic, TRIED)
+    source = BoardSource(one_behind_another(models, ["b", "a"]), BOARD, SearchOptions(b_max=2), models)
+    required, asked = [parse_requirement(text, networks=NAMES) for text in texts], networks_of_file(folder / "n.toml")
+    given, known = asked.on([source])
+    traffic = PlanTraffic(rate, None, 300, None, 5, 3, given=given, models=known)
+    return problem_of([source], find_policies(POLICIES, asked.keys, [source]), required, traffic, TRIED)
 
 
 def every_plan(problem: PlanProblem) -> Iterator[tuple[int, float, tuple[object, ...]]]:
