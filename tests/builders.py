@@ -344,12 +344,17 @@ def table_of(stage_s: list[list[float]], rates: list[float] | None = None) -> La
     )  # fmt: skip
 
 
+def by_stage(stage_s: list[list[float]]) -> LatencyTable:
+    """The table of :func:`table_of` without its layers, as of a device that was measured."""
+    return table_of(stage_s).model_copy(update={"layers": [], "stage_s": [stage_s], "peak_macs_per_s": None})
+
+
 def plan_traffic(
     network: Network, rate_per_s: float | None, trace: Trace | None, count: int, slo_s: float, samples: Samples | None,
     seed: int, seeds: int,
 ) -> PlanTraffic:  # fmt: skip
-    """Traffic of a plan's only network; of its table only the exits count."""
-    table = table_of([[1.0]] * len(network.exits)).model_copy(update={"exits": network.exits})
+    """Traffic of a plan's only network; of its table only the exits count, and it has no layers."""
+    table = by_stage([[1.0]] * len(network.exits)).model_copy(update={"exits": network.exits})
     given = ServedNetwork(table=table, samples=samples)
     return PlanTraffic(rate_per_s, trace, count, slo_s, seed, seeds, given=(given,), models=(network,))
 
@@ -357,11 +362,6 @@ def plan_traffic(
 def joint_traffic(traffic: Traffic) -> JointTraffic:
     """Requests of one network as of all that a device has."""
     return JointTraffic.of(DeviceTraffic.of(traffic), np.zeros(1, np.int64), (False,))
-
-
-def by_stage(stage_s: list[list[float]]) -> LatencyTable:
-    """The table of :func:`table_of` without its layers, as of a device that was measured."""
-    return table_of(stage_s).model_copy(update={"layers": [], "stage_s": [stage_s], "peak_macs_per_s": None})
 
 
 def supernet_table(

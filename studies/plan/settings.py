@@ -29,7 +29,7 @@ from .exits import (
 from .plan_traffic import PlanTraffic
 
 
-class _Tried(NamedTuple):
+class TriedSettings(NamedTuple):
     """Which settings of a network's exits are tried."""
 
     thresholds: Sequence[Threshold] | None  # at each exit; by default the usual ones and never
@@ -38,7 +38,7 @@ class _Tried(NamedTuple):
 
 
 def _settings_of_one(
-    network: ServedNetwork, model: Network, fastest: Sequence[LatencyTable], tried: _Tried
+    network: ServedNetwork, model: Network, fastest: Sequence[LatencyTable], tried: TriedSettings
 ) -> list[ExitSetting]:
     """Every setting of a network's exits, or those that PAME's rule chooses where exits are many.
 
@@ -70,7 +70,7 @@ def tried_settings(
     ``fastest``: by kind of hardware, the latency table of each network on its fastest design; ``never``: whether an
     exit that only answers at the deadline may be of use.
     """
-    tried = _Tried(thresholds, MOST_SETTINGS ** (1 / len(traffic.given)), never)
+    tried = TriedSettings(thresholds, MOST_SETTINGS ** (1 / len(traffic.given)), never)
     tables_of = zip(*fastest, strict=True)
     each = [
         _settings_of_one(network, model, tables, tried)

@@ -517,7 +517,9 @@ def test_a_search_goes_on_from_the_simulations_that_were_kept(tmp_path: Path, ke
 
 def test_the_key_of_a_simulation_is_the_same_in_another_process(kept_search: tuple[Plans, bytes]) -> None:
     """A text with an address, as Python writes a function, is another one there."""
-    assert " at 0x" not in str(_content(kept_search[0].problem))
+    *_, networks = content = _content(kept_search[0].problem)
+    assert " at 0x" not in str(content)
+    assert networks == []  # no file states them
 
 
 def test_a_file_of_simulations_that_is_another_or_in_use(tmp_path: Path) -> None:
@@ -753,6 +755,21 @@ def test_near_times_leave_out_only_what_no_policy_can_save() -> None:
             left_out += len(gone)
             lost += sum(not hope.of(one, by_layer=False) for one in entries if problem.by_stage[one.fate])
     assert left_out > 0.8 * lost > 0
+
+
+def test_confidences_of_a_trace_decide_by_the_usual_threshold() -> None:
+    """Without samples a plan has no thresholds: what the exits of the network state says nothing here."""
+    sure = [exit_.model_copy(update={"confidence": 0.3}) for exit_ in NETWORK.exits[:-1]]
+    network = NETWORK.model_copy(update={"exits": [*sure, NETWORK.exits[-1]]})
+    confidences = np.random.default_rng(5).random((200, 2))
+    trace = replace(offline(200), confidences=confidences)
+    (setting,) = as_stated(network.exits)
+    traffic = plan_traffic(network, None, trace, 200, 1.0, None, 0, 2)
+    drawn = traffic.draw(setting, 1)
+    leaves = np.column_stack([confidences >= 0.8, np.ones(200, np.bool_)])
+    assert drawn.exits.tolist() == (leaves.argmax(axis=1) + 1).tolist()
+    assert drawn.sampled == (False,)
+    assert traffic.measure is None
 
 
 def test_a_policy_that_merges_batches_at_layers_is_judged_by_layers() -> None:

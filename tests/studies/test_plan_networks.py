@@ -379,6 +379,12 @@ def test_faults_are_one_line(fluidb: Run, folder: Path):
     write_hardware(folder / "device", 1.0, None)
     (folder / "empty").mkdir()
     asked = "--require", "mean[a] <= 1 s"
+    write_hardware(folder / "other", 1.0, 10)
+    other = table_of([[1.0], [1.0]]).model_copy(update={"network": "second"})
+    write_table(other, folder / "other" / "second" / "latency.json")
+    (folder / "tiny.toml").write_text(
+        f'schema = "fluidb.networks/1"\nnetworks = [{{ name = "a", network = "{TINY}", slo = "1s", rate = 1 }}]\n'
+    )
     (folder / "none.toml").write_text('schema = "fluidb.networks/1"\nnetworks = [{ name = "a", slo = "1s" }]\n')
     cases: list[tuple[tuple[object, ...], str]] = [
         (("n.toml", "zc706", *asked), "networks: a: network: expected it, as designs for zc706 are searched, found a"),
@@ -391,6 +397,10 @@ def test_faults_are_one_line(fluidb: Run, folder: Path):
         (("n.toml", "large", *asked, "--rate", "max"), "--rate: expected with one network only, found max beside"),
         (("n.toml", "large", *asked, "-o", "out"), "--output: expected with one network only, found out beside a"),
         (("n.toml", "large", "--require", "mean[c] <= 1 s"), 'unknown network "c"'),
+        (("tiny.toml", "edgesp-a", *asked), "edgesp-a: expected a board, a device, or a folder with a latency table"),
+        (("n.toml", "large,large", *asked), "platforms: expected each once, found large twice"),
+        (("n.toml", "large", *asked, "--thresholds", 0.5), "--thresholds: expected samples whose answers they judge"),
+        (("n.toml", "large,other", *asked), "other: expected times of 1 exits, which second has, found 2"),
     ]
     for options, said in cases:
         done = fluidb("plan", *options)
