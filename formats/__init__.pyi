@@ -59,4 +59,5 @@ from .toml import (
     toml_inline as toml_inline,
     toml_lines as toml_lines,
     validate as validate,
+    with_fields as with_fields,
 )

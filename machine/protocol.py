@@ -98,7 +98,8 @@ def run_protocol(
     idle = (requests.part == IDLE) & outcome.replay.fresh
     by_round = [late_s[idle & (requests.round == number)] for number in range(rounds)]
     wake_up_s = np.array([late.mean() if len(late) else np.nan for late in by_round])
-    first = _first(outcome)
+    assert outcome.replay.runs is not None
+    first = outcome.replay.runs.firsts
     rows = [(requests.round[first[run]], samples, seconds) for run, samples, seconds in gathers]
     return RoundTimes(stage_s, wake_up_s, np.array(rows, dtype=np.float64).reshape(-1, 3))
 
@@ -173,18 +174,10 @@ def _serve(
 def _stage_times(requests: _Requests, outcome: RunnerResult, stages: int, b_max: int, rounds: int) -> Floats:
     runs, sums, counts = outcome.replay.runs, *np.zeros((2, rounds, stages, b_max + 1))
     assert runs is not None
-    first = _first(outcome)
+    first = runs.firsts
     busy = requests.part[first] == BUSY
     cell = requests.round[first[busy]], runs.segment[busy], runs.batch[busy]
     np.add.at(sums, cell, outcome.took_s[busy])
     np.add.at(counts, cell, 1)
     stage_s: Floats = sums / np.maximum(1, counts)
     return stage_s
-
-
-def _first(outcome: RunnerResult) -> Integers:
-    """The first request of each run."""
-    runs = outcome.replay.runs
-    assert runs is not None
-    first: Integers = runs.members[np.cumsum(runs.batch) - runs.batch]
-    return first

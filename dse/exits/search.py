@@ -36,7 +36,7 @@ from ...traffic.samples import Samples, samples_bytes
 from ..device.tabulate import tabulate_file
 from .measured_times import read_measured_times
 from .stage_times import keep_exits
-from .tabulate import expected_of, table_of_times, tabulate_pattern, tabulate_step, tabulate_times
+from .tabulate import ASKED, expected_of, table_of_times, tabulate_pattern, tabulate_step, tabulate_times
 
 
 class PlanResult(NamedTuple):
@@ -96,13 +96,7 @@ def plan_exits(
     plan = ExitPlan(
         network=file.name,
         platform=table.platform,
-        batch=goal.batch,
-        width=goal.width,
-        precision=goal.precision,
-        slow=goal.slow,
-        gain=goal.gain,
-        posterior=goal.posterior,
-        guard=goal.guard,
+        **{name: getattr(goal, name) for name in ASKED},
         measure=measure.name,
         confidences=[measure.to_file(value) for value in goal.thresholds],
         exits=exits,

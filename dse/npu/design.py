@@ -220,7 +220,6 @@ def write_design(
     folder: AnyPath,
     design: DesignTable,
     fbcb: FbcbTable,
-    latency: Table | None = None,
     *,
     searched: Table | None = None,
     replace: bool = False,
@@ -233,8 +232,6 @@ def write_design(
         Destination.
     design, fbcb
         Its tables.
-    latency : Table, optional
-        Its latency table, if there is one yet.
     searched : Table, optional
         Record of the search, for a folder of many (:class:`fluidb.studies.designs.SearchTable`).
     replace : bool
@@ -246,7 +243,7 @@ def write_design(
         If the file system refuses, or something is in the way (:func:`check_output`).
     """
     check_output(folder, force=replace)  # once more, because the folder may have changed during the search
-    tables = {DESIGN_FILE: design, FBCB_FILE: fbcb, LATENCY_FILE: latency, SEARCH_FILE: searched}
+    tables = {DESIGN_FILE: design, FBCB_FILE: fbcb, SEARCH_FILE: searched}
     files = {name: table_text(table) for name, table in tables.items() if table is not None}
     write_directory(folder, files, replace=replace)
 

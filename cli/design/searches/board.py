@@ -60,7 +60,8 @@ class BoardSearch(Search, KindOptions):
                 "tile: expected T_R,T_P,T_C, and perhaps V pixels, and behind them W words of a beat of the port, "
                 f'found "{self.tile}"; e.g. 100,2,4'
             )
-        networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
+        networks = many.names_of_inputs(network, "NETWORK")
+        platforms = many.names_of_inputs(platform, "PLATFORM")
         shares, sized = self._shares(len(networks)), self.persistent == SEARCH
         if sized and (given or len(networks) * len(platforms) > 1):
             raise InputError("persistent: expected one network, one board and no tile to search sizes; give a size")
