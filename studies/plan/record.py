@@ -87,7 +87,7 @@ def write_plan(folder: AnyPath, answer: PlanAnswer, *, replace: bool = False) ->
     """Write the first plan with its design and tables into a folder of its own, whole or not at all."""
     check_plan_output(folder, force=replace)
     problem, plan = answer.front[0].search.problem, answer.front[0].plan
-    numbers, samples = plan.numbers, problem.traffic.samples
+    numbers, (samples,) = plan.numbers, problem.traffic.samples_of
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
     files: dict[str, str | bytes] = {}
     if isinstance(source, BoardSource):
