@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import AnyPath, InputError, check_own_folder, is_folder, read_table, table_text, write_directory
+from ...formats import AnyPath, InputError, OwnFolder, is_folder, read_table, table_text
 from ...models.candidates import find_candidates, with_exits
 from ...models.loader import build_network
 from ...models.schema import NetworkFile
@@ -37,6 +37,8 @@ from ..device.tabulate import tabulate_file
 from .measured_times import read_measured_times
 from .stage_times import keep_exits
 from .tabulate import ASKED, expected_of, table_of_times, tabulate_pattern, tabulate_step, tabulate_times
+
+EXITS_FOLDER = OwnFolder("a plan of exits", EXITS_FILE, PLAN_FILES)
 
 
 class PlanResult(NamedTuple):
@@ -229,7 +231,6 @@ def _nearest_miss(
 
 def write_plan(planned: PlanResult, folder: AnyPath, *, replace: bool = False) -> None:
     """Write a plan into a folder of its own, whole or not at all."""
-    check_plan_folder(folder, replace=replace)
     tables = {
         EXITS_FILE: planned.plan,
         TIMES_FILE: planned.times,
@@ -238,9 +239,4 @@ def write_plan(planned: PlanResult, folder: AnyPath, *, replace: bool = False) -
     }
     files: dict[str, str | bytes] = {name: table_text(table) for name, table in tables.items()}
     files |= {NETWORK_FILE: network_text(planned.network), SAMPLES_FILE: samples_bytes(planned.samples)}
-    write_directory(folder, files, replace=replace)
-
-
-def check_plan_folder(folder: AnyPath, *, replace: bool, apart: Iterable[AnyPath] = ()) -> None:
-    """Refuse, before any work is done, a folder that a plan cannot be written to, or that holds one of ``apart``."""
-    check_own_folder(folder, replace, "a plan of exits", EXITS_FILE, PLAN_FILES, apart=apart)
+    EXITS_FOLDER.write(folder, files, replace=replace)

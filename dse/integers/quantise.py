@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formats import InputError, check_installed, check_own_folder, open_arrays, write_directory
+from ...formats import InputError, OwnFolder, check_installed, open_arrays
 from ...models.schema import NAME, NetworkFile
 from ...models.writer import network_text
 from . import reference
@@ -21,6 +21,7 @@ from .scales import ScaleChoice
 from .window import Window
 
 NETWORK_FILE = "network.toml"
+INTEGER_FOLDER = OwnFolder("a quantised network", INTEGER_FILE, (INTEGER_FILE, NETWORK_FILE))
 
 MAX_BYTES = 2**30
 """Most bytes of samples; more are refused before they are decompressed."""
@@ -149,14 +150,8 @@ def write_quantised(quantised: Quantised, folder: Path, *, replace: bool = False
     files: dict[str, str | bytes] = {
         INTEGER_FILE: content(quantised.network), NETWORK_FILE: network_text(quantised.file)
     }  # fmt: skip
-    check_output(folder, replace)
-    write_directory(folder, files, replace=replace)
+    INTEGER_FOLDER.write(folder, files, replace=replace)
     return [folder / name for name in files]
-
-
-def check_output(folder: Path, force: bool) -> None:
-    """Refuse, before any work is done, a folder that is no quantised network's."""
-    check_own_folder(folder, force, "a quantised network", INTEGER_FILE, (INTEGER_FILE, NETWORK_FILE))
 
 
 def _read_samples(path: Path, name: str, shape: tuple[int, int, int]) -> tuple[Values, NDArray[np.int64] | None]:

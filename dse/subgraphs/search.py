@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...formats import AnyPath, InputError, check_own_folder, table_text, validate, write_directory
+from ...formats import AnyPath, InputError, OwnFolder, table_text, validate
 from ...models import Exit
 from ...models.supernets import Family
 from ...models.supernets.layout import subnet_file
@@ -32,7 +32,7 @@ from ...tables.subgraphs import (
 from .costs import KIB, Pairs, SubNetArrays, Values, Whole, capacity, tabulate
 from .recipes import Recipes, cut_to, make_recipes
 
-OWN_FILES = {SUBGRAPHS_FILE, LATENCY_FILE}
+SUBGRAPHS_FOLDER = OwnFolder("SubGraphs of a SuperNet", SUBGRAPHS_FILE, {SUBGRAPHS_FILE, LATENCY_FILE})
 
 STEP_KIB = 36.0
 """Usual step of a search of the persistent buffer: an UltraRAM."""
@@ -289,13 +289,7 @@ def _reuse(table: SubGraphTable) -> Reuse:
     )
 
 
-def check_subgraphs_folder(folder: AnyPath, *, replace: bool) -> None:
-    """Refuse a folder that SubGraphs cannot be written to, before any work is done."""
-    check_own_folder(folder, replace, "SubGraphs of a SuperNet", SUBGRAPHS_FILE, OWN_FILES)
-
-
 def write_subgraphs(table: SubGraphTable, folder: AnyPath, *, replace: bool = False) -> None:
     """Write SubGraphs and their latency table into a folder of their own, whole or not at all."""
-    check_subgraphs_folder(folder, replace=replace)
     files = {SUBGRAPHS_FILE: table_text(table), LATENCY_FILE: table_text(latency_table(table))}
-    write_directory(folder, files, replace=replace)
+    SUBGRAPHS_FOLDER.write(folder, files, replace=replace)
