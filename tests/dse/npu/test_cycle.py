@@ -1,4 +1,4 @@
-"""The clock that a design reaches: its fit to NPUs that were placed and routed, and what the fit refuses."""
+"""The clock that a design reaches by the fit of its board, and what the fit refuses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import clock
 import numpy as np
 import pytest
-from builders import ROOT, TINY, WITHOUT_LOGIC, network_of
+from builders import TINY, WITHOUT_LOGIC, network_of
 from enumeration import ranked
 from fluidb.dse import Batching, SearchOptions, Tile, search
 from fluidb.dse.npu.board_use import board_use
@@ -31,27 +31,6 @@ SMALL = ZC706.model_copy(
 )  # fmt: skip
 """A board of which nothing but DSPs, bits and the cycle of 6.7 ns is judged."""
 NETWORK = network_of([(60, 20, 30, 1), (40, 30, 12, 1)], 100)
-
-
-def test_the_numbers_are_the_fit_to_what_was_placed():
-    npus = clock.npus(clock.read_rows())
-    sizes = np.array([row.size for row in npus])
-    assert len(npus) >= 8
-    assert all(len(set(column)) > 1 for column in sizes[:, [0, 1, 3, 4]].T)
-    assert ULX3S.cycle is not None
-    of = np.column_stack([np.ones(len(npus)), np.log2(sizes[:, [0, 1, 3, 4]])])
-    ns, stated = np.array([1e3 / row.mhz for row in npus]), np.array(list(ULX3S.cycle.model_dump().values()))
-    assert list(ULX3S.cycle.model_dump().values()) == pytest.approx(
-        list(clock.fitted(npus).model_dump().values()), abs=0.006
-    )
-    slopes = of.T @ (of @ stated - ns)  # of the squares: none where a number is above 0, none falls where it is 0
-    assert np.abs(slopes[stated > 0]).max() < 0.5
-    assert (slopes[stated == 0] > -0.5).all()
-
-
-def test_the_page_has_the_fit_and_its_errors():
-    page = (ROOT / "docs" / "npu.md").read_text(encoding="utf-8")
-    assert f"clock.py --fit\n{clock.fit_text(clock.read_rows())}\n```" in page
 
 
 def test_a_fit_finds_the_numbers_that_made_its_rows():
@@ -124,13 +103,18 @@ def test_commands_say_what_the_clock_refuses(fluidb, tmp_path):
     assert f"{record['blocks']['fitted_mhz']:.1f} MHz (`fluidb docs npu`" in text
     assert record["blocks"]["fitted_mhz"] >= 150
     assert "the clock" not in text.split("with 10 % more")[1]  # a slower one is no more of anything
+    assert fluidb("dse", TINY, "board.toml,pynq-z1", "--b-max", 2, "-o", "both", "--json").returncode == 0
+    folders = [f"both/{folder.name}" for folder in sorted((tmp_path / "both").iterdir()) if folder.is_dir()]
+    assert json.loads(fluidb("explain", folders[-1], "--json").stdout)["blocks"]["fitted_mhz"] is not None
+    assert fluidb("compare", *folders, "--json").returncode == 0
+    for command in ("check", "show"):
+        shown = json.loads(fluidb("platforms", command, "board.toml", "--json").stdout)
+        assert shown["cycle"] == CYCLE.model_dump()
     wide = fluidb("dse", TINY, "board.toml", "--tile", "8,3,4")
     assert wide.returncode == 2
     (line,) = wide.stderr.splitlines()
     assert re.search(r"<8,3,4>: expected the clock of zc706, 150 MHz, found \d+\.\d MHz by the fit of its file; ", line)
-    write_file(
-        tmp_path / "slow.toml", platform_text(SMALL.model_copy(update={"cycle": Cycle(ns=7.0)})), replace=True
-    )
+    write_file(tmp_path / "slow.toml", platform_text(SMALL.model_copy(update={"cycle": Cycle(ns=7.0)})), replace=True)
     none = fluidb("dse", TINY, "slow.toml")
     (line,) = none.stderr.splitlines()
     assert none.returncode == 2
