@@ -1342,7 +1342,10 @@ def test_a_subnet_on_a_board_is_written_with_its_design(fluidb: Run, tmp_path: P
 def test_finished_simulations_are_kept_in_a_file(asking: Run, tmp_path: Path) -> None:
     """Ctrl-C says so; a file that is another is refused."""
     first = asking(*ANSWERED, "--runs", "kept", "--json").stdout
+    made = (tmp_path / "kept").read_bytes()
+    assert made.count(b"\n") > 1
     assert asking(*ANSWERED, "--runs", "kept", "--json").stdout == first
+    assert (tmp_path / "kept").read_bytes() == made  # none is added, as none ran again
     (fault,) = lines(asking(*ANSWERED, "--runs", "s.npz"))
     assert fault.startswith("fluidb: s.npz: expected finished simulations of `fluidb plan`")
 
