@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..dse.device.decisions import tabulate_decisions
 from ..formats import AnyPath, InputError, OwnFolder, table_text
+from ..formats.array_types import Floats
 from ..models import Exit
 from ..platforms.device import MAX_BATCH
 from ..platforms.host import Host
@@ -35,7 +35,6 @@ MEASURED_FOLDER = OwnFolder(
     "a measured device", DEVICE_FILE, (DEVICE_FILE, TIMES_FILE, SAMPLES_FILE, LATENCY_FILE, DECISIONS_FILE)
 )
 
-Floats = NDArray[np.float64]
 
 NOISY = 0.05
 """Largest half-width of an interval, as a share of its mean, of a figure that counts as measured."""

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...formats import AnyPath, InputError, OwnFolder, is_folder, read_table, table_text
+from ...formats.array_types import Floats
 from ...models.candidates import find_candidates, with_exits
 from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.writer import network_text
 from ...platforms import Device, load_platform
 from ...rules.exit_choice import ChoiceStep, ExitChoice, choose_exits
-from ...rules.exit_log import Floats, Log, log_of
+from ...rules.exit_log import Log, log_of
 from ...rules.exit_thresholds import ExitGoal
 from ...rules.exit_times import replay_exits
 from ...tables.exit_plan import (

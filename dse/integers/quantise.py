@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError, OwnFolder, check_installed, open_arrays
+from ...formats.array_types import Floats
 from ...models.schema import NAME, NetworkFile
 from ...models.writer import network_text
 from . import reference
@@ -28,8 +29,6 @@ MAX_BYTES = 2**30
 
 PART = 32
 """Samples that run at a time."""
-
-Values = NDArray[np.float64]
 
 
 class ExitReport(NamedTuple):
@@ -114,7 +113,7 @@ def quantise(path: Path, samples: Path, exits: Sequence[str] | None = None) -> Q
     return Quantised(made, network_file(made, path), len(inputs), saturated, reports)
 
 
-def _parts(samples: Values) -> Iterator[Values]:
+def _parts(samples: Floats) -> Iterator[Floats]:
     """The samples, some at a time, so that their maps need little memory."""
     for begin in range(0, len(samples), PART):
         yield samples[begin : begin + PART]
@@ -154,7 +153,7 @@ def write_quantised(quantised: Quantised, folder: Path, *, replace: bool = False
     return [folder / name for name in files]
 
 
-def _read_samples(path: Path, name: str, shape: tuple[int, int, int]) -> tuple[Values, NDArray[np.int64] | None]:
+def _read_samples(path: Path, name: str, shape: tuple[int, int, int]) -> tuple[Floats, NDArray[np.int64] | None]:
     """Samples, [sample][channel][height][width], and their labels."""
     with open_arrays(path, "expected calibration samples, found no such file") as arrays:
         source = next((known for known in (name, "input") if known in arrays.names), None)
@@ -179,7 +178,7 @@ def _read_samples(path: Path, name: str, shape: tuple[int, int, int]) -> tuple[V
     return values, labels
 
 
-def _run_float(trained: Any, samples: Values) -> dict[str, Values]:
+def _run_float(trained: Any, samples: Floats) -> dict[str, Floats]:
     """The samples, and the outputs of all layers for them, in floating point."""
     outputs = {"input": samples}
     for layer in trained.layers:
