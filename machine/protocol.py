@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..formats.array_types import Floats, Ints
 from ..models import Exit
 from ..serving.case import case_of
 from ..serving.device_traffic import DeviceTraffic
@@ -23,9 +23,6 @@ from .clock import WallClock
 from .cores import pinned
 from .network import RealNetwork
 from .runner import RunnerResult, serve_in_steps
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 ALONE = 20
 """Requests that find the device idle, in every round."""
@@ -58,10 +55,10 @@ class _Requests:
     """Requests of some rounds: arrival, exit, size of their batch, round and purpose of each."""
 
     arrival_s: Floats
-    exits: Integers
-    batch: Integers
-    round: Integers
-    part: Integers
+    exits: Ints
+    batch: Ints
+    round: Ints
+    part: Ints
 
 
 def run_protocol(

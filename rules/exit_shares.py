@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ..formats.array_types import Floats
 
 NEARLY = 1e-9
 """Tolerance of sums of shares, which are rounded."""

@@ -62,14 +62,14 @@ def command(
     its order: a.onnx,b.onnx.
     """
     from ...formats import InputError
-    from ...machine.measurement import MEASURED_FILES
+    from ...machine.measurement import MEASURED_FOLDER
     from ...machine.serve import serve_real
     from ...serving import parse_requirement
     from ...serving.networks import files_of, named_in
 
     models = names(model) or []
     sources = [asked.trace, running.inputs, directory, *files_of(directory), *map(Path, models)]
-    files.check(picture, [*sources, *(directory / name for name in MEASURED_FILES)])
+    files.check(picture, [*sources, *(directory / name for name in MEASURED_FOLDER.own)])
     required = [parse_requirement(text, networks=named_in(directory)) for text in files.required]
     networks, policy = running.served(directory), running.scheduler
     requests = ServiceOptions(slo=running.slo, **asdict(asked)).requests

@@ -121,7 +121,7 @@ def command(
     if model is None:
         raise InputError("model: expected an ONNX file, or digits, found none; name one, or state --recorded DIR")
     from ...machine.measurement import machine
-    from ...machine.validation_page import check_validation_folder, write_validation
+    from ...machine.validation_page import VALIDATION_FOLDER, write_validation
     from ...plots import check_picture, picture_bytes
     from ...plots.validation import draw_validation
 
@@ -129,7 +129,7 @@ def command(
     refuse_shared(models, "several with commas between", inputs=how.inputs, exits=how.exits)
     picture.check([how.inputs, trial.networks, output])
     if output is not None:
-        check_validation_folder(output, picture.force)
+        VALIDATION_FOLDER.check(output, picture.force)
         check_picture(output, replace=picture.force, suffixes=None)
     running, validation = how.validate(models, trial.networks, grid)
     about = _facts(running, grid, validation, how.slo, trial.think) | {

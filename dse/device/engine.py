@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import AnyPath
+from ...formats.array_types import Floats
 from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.works import LayerWork, layer_works
 from ...platforms.engine import WINOGRAD, WINOGRAD_WEIGHTS, Engine
 from ...tables.latency import LatencyTable
 from .layer_uses import table_on, timed_layers
-
-Floats = NDArray[np.float64]
 
 
 class Needs(NamedTuple):

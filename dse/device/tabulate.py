@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...formats import AnyPath, InputError, check_own_folder, table_text, write_directory
+from ...formats import AnyPath, InputError, OwnFolder, table_text
 from ...models import Layer, Network
 from ...models.loader import build_network
 from ...models.schema import NetworkFile
@@ -23,8 +23,7 @@ from .engine import tabulate_engine
 from .layer_uses import TimedLayer, table_on, timed_layers
 
 ENGINE_FILE = "engine.toml"
-DEVICE_FILES = {LATENCY_FILE, DECISIONS_FILE, ENGINE_FILE}
-"""All that fluidb keeps in the folder of a device's table."""
+DEVICE_FOLDER = OwnFolder("the latency table of a device", LATENCY_FILE, {LATENCY_FILE, DECISIONS_FILE, ENGINE_FILE})
 
 
 def tabulate_file(file: NetworkFile, path: AnyPath, device: Device) -> LatencyTable:
@@ -95,11 +94,6 @@ class DeviceTables(NamedTuple):
         return sum_up(self.latency, self.decisions)
 
 
-def check_device_folder(folder: AnyPath, *, replace: bool) -> None:
-    """Refuse a folder that is in use, before any work is done."""
-    check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, DEVICE_FILES)
-
-
 def write_device(
     table: LatencyTable, folder: AnyPath, engine: Engine | None = None, *, replace: bool = False
 ) -> DeviceTables:
@@ -107,10 +101,9 @@ def write_device(
 
     With them an engine that was searched.
     """
-    check_device_folder(folder, replace=replace)
     made = DeviceTables(table, tabulate_decisions(table))
     files = {LATENCY_FILE: table_text(made.latency), DECISIONS_FILE: table_text(made.decisions)}
     if engine is not None:
         files[ENGINE_FILE] = platform_text(engine)
-    write_directory(folder, files, replace=replace)
+    DEVICE_FOLDER.write(folder, files, replace=replace)
     return made

@@ -18,7 +18,7 @@ from builders import COMPILED, call_fluidb, lines
 from fluidb.formats import InputError
 from fluidb.machine import protocol as measuring_protocol
 from fluidb.machine.clock import VirtualClock
-from fluidb.machine.measurement import check_measured_folder, measure, write_measurement
+from fluidb.machine.measurement import MEASURED_FOLDER, measure, write_measurement
 from fluidb.machine.network import RealNetwork
 from fluidb.machine.runner import TableRunner, as_measured, serve_in_steps
 from fluidb.machine.serve import serve_real
@@ -105,8 +105,8 @@ def test_a_measured_network_is_an_ordinary_device(made):
     assert [row.name for row in table.exits] == ["e1", "e2", "e3"]
     assert sum(row.rate for row in table.exits) == pytest.approx(1.0)
     with pytest.raises(InputError, match="dev"):
-        check_measured_folder(folder / "dev", replace=False)
-    check_measured_folder(folder / "dev", replace=True)
+        MEASURED_FOLDER.check(folder / "dev", force=False)
+    MEASURED_FOLDER.check(folder / "dev", force=True)
 
 
 @pytest.mark.skipif(CORES < 2, reason="one core")

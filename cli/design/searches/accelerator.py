@@ -39,8 +39,8 @@ class AcceleratorSearch(KindOptions):
         """Tabulate the SubNets of a SuperNet with candidates for the persistent buffer, write and print the table."""
         from ....dse.subgraphs.search import (
             STEP_KIB,
+            SUBGRAPHS_FOLDER,
             arrays_within,
-            check_subgraphs_folder,
             find_subgraphs,
             write_subgraphs,
         )
@@ -54,7 +54,7 @@ class AcceleratorSearch(KindOptions):
                 f"{many[0]}: expected one SuperNet and one accelerator, found several; search each on its own"
             )
         if output is not None:
-            check_subgraphs_folder(output, replace=written.force)
+            SUBGRAPHS_FOLDER.check(output, written.force)
         goal = choice(SubGraphGoal, self.objective or SubGraphGoal.LATENCY, "objective")
         accelerator, options = self._accelerator(platform), SubGraphOptions(goal=goal, seed=self.seed)
         family = load_family(network)

@@ -81,7 +81,7 @@ class BoardSearch(Search, KindOptions):
 
     def _run_one(self, request: DesignRequest, more: float | None, written: FolderOptions) -> None:
         """Search one NPU, write and print it."""
-        from ....dse.npu.design import check_output, write_design
+        from ....dse.npu.design import DESIGN_FOLDER, write_design
         from ....dse.npu.limited import gains, limited_by
         from ....dse.npu.persistent import search_persistent
         from ....dse.npu.search import search
@@ -89,7 +89,7 @@ class BoardSearch(Search, KindOptions):
 
         output, sized = written.output, self.persistent == SEARCH
         if output is not None:
-            check_output(output, force=written.force)
+            DESIGN_FOLDER.check(output, written.force)
         sizes: Sizes = []
         with progress("sizes" if sized else "designs") as report:
             if sized:
