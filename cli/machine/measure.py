@@ -45,10 +45,10 @@ def command(
     batch size, in random order (`fluidb docs real-device`). The command needs the extras onnx
     and runtime.
     """
-    from ...machine.measurement import NOISY, check_measured_folder, measure, write_measurement
+    from ...machine.measurement import MEASURED_FOLDER, NOISY, measure, write_measurement
     from ...machine.network import RealNetwork
 
-    check_measured_folder(output, force)
+    MEASURED_FOLDER.check(output, force)
     with progress("samples answered alone") as report:
         network = RealNetwork(model, how.inputs, names(how.exits), how.threads, report, values_of(how.values))
     with progress("measuring") as report:

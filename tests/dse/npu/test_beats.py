@@ -125,7 +125,7 @@ def test_beats_of_layers_of_resnet_50_are_those_of_the_walk(words: int, b: int) 
         if layer.name not in LAYERS:
             continue
         window = LAYERS[layer.name]
-        R, P, C, groups = map(int, run.gemms[at])
+        R, P, C, groups = map(int, run.sizes.gemm[at])
         assert (R, P) == (window.R, window.P)
         tile, layout = Tile(*map(int, run.tile[:, at, b - 1])), tuple(map(int, run.layouts[at, b - 1]))
         rows, code = int(costs.block_rows[place, b - 1]), int(codes[at, b - 1])
