@@ -15,7 +15,7 @@ PICTURES := build/pictures
 COMPILED := tests/dse/npu/test_kernels.py tests/dse/partition/test_partition_kernels.py tests/dse/subgraphs tests/serving/test_bound.py \
   tests/serving/test_contract.py
 
-.PHONY: demo test check bench bench-compare bitstream ratios coverage clock dram reproduce real-device docs pictures clean
+.PHONY: demo test check bench bench-compare bitstream board ratios coverage clock dram reproduce real-device docs pictures clean
 
 # what a user installs: the package and its dependencies, again when pyproject.toml changes
 $(VENV)/user: pyproject.toml
@@ -89,6 +89,12 @@ dram: $(VENV)/ready
 bitstream: $(VENV)/ready
 	$(PIP_INSTALL) --group board
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python benchmarks/bitstream.py
+
+# the same system in simulation, driven by its serial port, into benchmarks/board.json; needs Verilator and a C compiler, takes
+# minutes.  Then `benchmarks/board.py table` prints the block of docs/hardware.md
+board: $(VENV)/ready
+	$(PIP_INSTALL) --group board
+	$(BIN)/python benchmarks/board.py
 
 # what is beyond noise between two runs, e.g. A=benchmarks/results.json B=run.json; fails if anything is slower
 bench-compare: $(VENV)/ready

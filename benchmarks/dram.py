@@ -46,6 +46,12 @@ from fluidb.platforms.board import PORT_LATENCY_CYCLES
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "dram.json"
+NPU_FILES = [
+    *sorted(ENGINE.iterdir()),
+    *sorted(BUS.iterdir()),
+    *(RTL / f"{name}.sv" for name in ("npu", "fbe", "fbcb")),
+]
+"""The sources of the NPU with its bus."""
 CONTROLLER, BENCH = HERE / "dram_controller.py", [HERE / "dram_bench.sv", HERE / "dram_bench.cpp"]
 
 MEMORIES: dict[str, dict[str, Any]] = {
@@ -143,9 +149,13 @@ def controller(board: Board, folder: Path) -> None:
     (folder / "litedram.yml").write_text(json.dumps(config))
     options = [*HALF_RATE.get(board.name, []), "--sim", "--output-dir=litedram", "--name=litedram", "litedram.yml"]
     subprocess.run([sys.executable, CONTROLLER, *options], cwd=folder, check=True, capture_output=True)
-    headers = folder / "litedram" / "software" / "include"
+    without_software(folder / "litedram" / "software" / "include")
+
+
+def without_software(headers: Path) -> None:
+    """Make the headers of LiteX's own software, which is not used, for the headers that it writes."""
     (headers / "hw").mkdir()
-    for name in ("system.h", "hw/common.h"):  # of LiteX's own software, which is not used
+    for name in ("system.h", "hw/common.h"):
         (headers / name).touch()
 
 
@@ -239,14 +249,8 @@ def fit(board: str, run: dict[str, Any], kinds: tuple[str, ...]) -> dict[str, An
 
 def digest(board: str) -> str:
     """Twelve digits for what a board runs."""
-    files = [
-        *sorted(ENGINE.iterdir()),
-        *sorted(BUS.iterdir()),
-        *(RTL / f"{name}.sv" for name in ("npu", "fbe", "fbcb")),
-    ]
-    texts = [path.read_text(encoding="utf-8") for path in (*files, *BENCH, CONTROLLER)] + [
-        repr((MEMORIES[board], TILE, B_MAX))
-    ]
+    texts = [path.read_text(encoding="utf-8") for path in (*NPU_FILES, *BENCH, CONTROLLER)]
+    texts.append(repr((MEMORIES[board], TILE, B_MAX)))
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
 
 

@@ -89,18 +89,19 @@ CHECKS = {
 # Two neighbours differ, so both are in a part.  Without samples side by side there is no choice of one.
 WRAPPERS = """
 module part_elements #(parameter int FIRST = 4) (input wire clk, input wire maximum, input wire engine_pkg::code_t k,
-    input wire engine_pkg::inputs_t x,
+    input wire engine_pkg::inputs_t x, input wire moves,
     input wire [2*16*engine_pkg::T_P-1:0] weight, input wire [4*engine_pkg::SLOT_BITS-1:0] slot,
     output wire [4*48-1:0] sums);
   for (genvar e = 0; e < 2; e++) begin : gen_two
-    element #(.E(FIRST + e)) one (.clk, .maximum, .k, .x, .weight(weight[e*16*engine_pkg::T_P+:16*engine_pkg::T_P]),
+    element #(.E(FIRST + e)) one (.clk, .maximum, .k, .x, .moves,
+        .weight(weight[e*16*engine_pkg::T_P+:16*engine_pkg::T_P]),
         .slot((engine_pkg::S > 1) ? slot[e*2*engine_pkg::SLOT_BITS+:2*engine_pkg::SLOT_BITS] : '0),
         .lower(sums[e*96+:48]), .upper(sums[e*96+48+:48]));
   end
 endmodule
 
 module part_maxima (input wire clk, input wire maximum, input wire engine_pkg::code_t k,
-    input wire engine_pkg::inputs_t x,
+    input wire engine_pkg::inputs_t x, input wire moves,
     input wire [2*16*engine_pkg::T_P-1:0] weight, input wire [4*engine_pkg::SLOT_BITS-1:0] slot,
     output wire [4*48-1:0] sums);
   part_elements #(.FIRST(0)) first (.*);
@@ -179,9 +180,9 @@ module weights #(parameter int E = 0) (input wire clk, input wire engine_pkg::co
 endmodule
 
 module element #(parameter int E = 0) (input wire clk, input wire maximum, input wire engine_pkg::code_t k,
-    input wire engine_pkg::inputs_t x, input wire engine_pkg::weights_t weight,
+    input wire engine_pkg::inputs_t x, input wire moves, input wire engine_pkg::weights_t weight,
     input wire engine_pkg::slots_t slot, output engine_pkg::sum_t lower, output engine_pkg::sum_t upper);
-  taps #(.IN(2*engine_pkg::SLOT_BITS), .OUT(96)) used (.clk, .in(slot), .out({lower, upper}));
+  taps #(.IN(1 + 2*engine_pkg::SLOT_BITS), .OUT(96)) used (.clk, .in({moves, slot}), .out({lower, upper}));
 endmodule
 
 module sums #(parameter int BANK = 0, parameter bit MAXIMA = 0) (input wire clk, input wire maximum,

@@ -190,7 +190,7 @@ class ServiceOptions(PolicyOptions):
         """The requests as the library takes them."""
         from ..formats import InputError
         from ..traffic.arrivals import offline
-        from ..traffic.clients import Clients, parse_think
+        from ..traffic.clients import Clients
 
         if self.clients is None:
             for name in ("think", "count"):
@@ -200,7 +200,7 @@ class ServiceOptions(PolicyOptions):
             return self._requests_of(self.trace)
         if self.trace is not None:
             raise InputError("clients: expected a trace or clients, found both; leave out one of the two")
-        clients = Clients(self.clients, *parse_think(self.think or "0"))
+        clients = Clients.of(self.clients, self.think)
         return replace(self._requests_of(offline(20_000 if self.count is None else self.count)), clients=clients)
 
     def _requests_of(self, trace: Path | Trace | None) -> Requests:
@@ -246,13 +246,6 @@ class FolderOptions:
     as_json: AsJson = False
 
 
-def kibibytes(text: str, option: str) -> float:
-    """The size of a memory that was typed, in KiB of 1024 bytes."""
-    from ..formats import parse_quantity
-
-    return parse_quantity(text, {"KiB": 1.0, "MiB": 1024.0, "MB": 1e6 / 1024}, option, "1728KiB", zero=True)
-
-
 def names(text: str | None) -> list[str] | None:
     """Names separated by commas, if they were given."""
     return None if text is None else [name.strip() for name in text.split(",")]
@@ -277,6 +270,11 @@ def objective_record(text: str | None) -> dict[str, object]:
     limit = objective(text)
     shared = limit is None or isinstance(limit, float)
     return {"slo_s": limit if shared else None, "slo": None if shared else text}
+
+
+def clients_record(count: object | None, think: str | None) -> dict[str, object]:
+    """Clients and their think time for ``--json``, if requests are of clients."""
+    return {} if count is None else {"clients": count, "think": think or "0"}
 
 
 AnyChoice = TypeVar("AnyChoice", bound=StrEnum)

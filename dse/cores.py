@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import AnyPath, InputError, check_own_folder, table_text, write_directory
+from ..formats import AnyPath, InputError, table_text
 from ..models.schema import NetworkFile
 from ..platforms.engine import Engine
 from ..tables.files import LATENCY_FILE
@@ -17,7 +17,7 @@ from ..tables.hardware import Cores
 from ..tables.latency import LatencyTable
 from ..tables.layer_use import USES
 from .device.engine import needs, tabulate_engine
-from .device.tabulate import DEVICE_FILES
+from .device.tabulate import DEVICE_FOLDER
 from .npu.banks import banks_of, place
 from .npu.board_use import BoardUse
 from .npu.costs import board_use_of, layer_costs
@@ -247,6 +247,5 @@ def write_cores(table: LatencyTable, folder: AnyPath, *, replace: bool = False) 
     InputError
         If the folder is in use, or the file system refuses.
     """
-    check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, DEVICE_FILES)
-    write_directory(folder, {LATENCY_FILE: table_text(table)}, replace=replace)
+    DEVICE_FOLDER.write(folder, {LATENCY_FILE: table_text(table)}, replace=replace)
     return table

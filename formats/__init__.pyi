@@ -18,9 +18,9 @@ from .files import (
     unreadable as unreadable,
 )
 from .destinations import (
+    OwnFolder as OwnFolder,
     check_free as check_free,
     check_named as check_named,
-    check_own_folder as check_own_folder,
     check_resumable as check_resumable,
 )
 from .outputs import (
@@ -59,4 +59,5 @@ from .toml import (
     toml_inline as toml_inline,
     toml_lines as toml_lines,
     validate as validate,
+    with_fields as with_fields,
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from .errors import InputError
 from .files import AnyPath
-from .outputs import STANDARD_OUTPUT, held, place_of, tidy
+from .outputs import STANDARD_OUTPUT, held, place_of, tidy, write_directory
 
 
 def check_free(path: AnyPath, force: bool, what: str = "output", *, apart: Iterable[AnyPath | None] = ()) -> None:
@@ -79,52 +80,79 @@ def _same(path: Path, other: AnyPath) -> bool:
     return False
 
 
-def check_own_folder(
-    folder: AnyPath, force: bool, kind: str, mark: str, own: Collection[str], *, apart: Iterable[AnyPath | None] = ()
-) -> None:
-    """Refuse, before any work is done, an output folder that is not fluidb's to write.
+class OwnFolder(NamedTuple):
+    """A kind of folder that fluidb writes as a whole, and replaces only if it holds nothing else.
 
-    Parameters
+    Attributes
     ----------
-    folder : str or Path
-        Destination.
-    force : bool
-        Whether the user allowed an existing folder of this kind to be replaced; nothing else ever is.
     kind : str
-        Content of the folder, for the fault: ``"a design"``.
+        What such a folder holds, for faults: ``"a design"``.
     mark : str
         The file that tells a folder of this kind.
     own : collection of str
         All files that such a folder may hold.
-    apart : iterable of str or Path or None
-        Files and folders that the command reads, which must not be replaced.
-
-    Raises
-    ------
-    InputError
-        If the folder exists and may not be replaced, or its parent does not.
     """
-    check_named(folder)
-    folder = Path(folder)
-    check_free(folder, force, "output folder")
-    if not folder.exists():
-        return
-    for other in apart:
-        read = None if other is None else Path(other).resolve()
-        if read is not None and read.exists() and folder.resolve() in (read, *read.parents):
-            raise InputError(f"{folder}: expected another folder than the folder of {other}, which this command reads")
-    if folder.is_dir():
-        tidy(folder)
-    names = {path.name for path in held(folder)} if folder.is_dir() else set()
-    if mark not in names:
-        raise InputError(
-            f"{folder}: --force replaces {kind} only, and this folder holds no {mark}; choose another name"
-        )
-    strangers = sorted(names.difference(own))
-    if strangers:
-        raise InputError(
-            f"{folder}: --force replaces {kind} only, and this folder holds {strangers[0]}, too; move it away"
-        )
+
+    kind: str
+    mark: str
+    own: Collection[str]
+
+    def check(self, folder: AnyPath, force: bool, *, apart: Iterable[AnyPath | None] = ()) -> None:
+        """Refuse, before any work is done, an output folder that is not fluidb's to write.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Destination.
+        force : bool
+            Whether the user allowed an existing folder of this kind to be replaced; nothing else ever is.
+        apart : iterable of str or Path or None
+            Files and folders that the command reads, which must not be replaced.
+
+        Raises
+        ------
+        InputError
+            If the folder exists and may not be replaced, or its parent does not.
+        """
+        check_named(folder)
+        folder = Path(folder)
+        check_free(folder, force, "output folder")
+        if not folder.exists():
+            return
+        for other in apart:
+            read = None if other is None else Path(other).resolve()
+            if read is not None and read.exists() and folder.resolve() in (read, *read.parents):
+                what = f"the folder of {other}, which this command reads"
+                raise InputError(f"{folder}: expected another folder than {what}")
+        if folder.is_dir():
+            tidy(folder)
+        names = {path.name for path in held(folder)} if folder.is_dir() else set()
+        only = f"{folder}: --force replaces {self.kind} only, and this folder holds"
+        if self.mark not in names:
+            raise InputError(f"{only} no {self.mark}; choose another name")
+        strangers = sorted(names.difference(self.own))
+        if strangers:
+            raise InputError(f"{only} {strangers[0]}, too; move it away")
+
+    def write(self, folder: AnyPath, files: Mapping[str, str | bytes], *, replace: bool = False) -> None:
+        """Write such a folder, whole or not at all.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Destination.
+        files : mapping of str to str or bytes
+            Content of each file.
+        replace : bool
+            Whether an existing folder of this kind may be replaced.
+
+        Raises
+        ------
+        InputError
+            If it may not be written (:meth:`check`), or the file system refuses.
+        """
+        self.check(folder, replace)  # once more, because the folder may have changed during the work
+        write_directory(folder, files, replace=replace)
 
 
 def check_resumable(folder: AnyPath, command: str, *, ours: bool) -> None:

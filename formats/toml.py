@@ -67,6 +67,14 @@ def memoized(compute: Callable[Concatenate[Record, Given], Found]) -> Callable[C
     return recall
 
 
+def with_fields(record: type[Record], fields: Mapping[str, Any]) -> type[Record]:
+    """The record with more fields, each with its type and default, under the same name."""
+    more: Any = fields
+    return pydantic.create_model(
+        record.__name__, __base__=record, __module__=record.__module__, __doc__=record.__doc__, **more
+    )
+
+
 class SparseRecord(Strict):
     """A record whose file has no key for a field that has its default."""
 

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import AnyPath, InputError
+from ..formats.array_types import Floats
 from ..traffic.columns import Number
 from ..traffic.reading import read_columns
 from ..traffic.rows import Tally
-
-Floats = NDArray[np.float64]
 
 
 class Convolution(NamedTuple):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..serving.case import Case
 from ..serving.renewal import forget_returned
 from .clock import SWITCH_S
-from .maps import Held, Tensors, assemble
+from .maps import Held, Tensors, run_batch
 from .network import RealNetwork
 from .runner import Launch, SegmentRunner, Service
 
@@ -126,22 +126,16 @@ class LiveRunner:
         """Run a stage for a batch; how sure each answer is."""
         begin_s, model = self.clock.now_s(), self.models[launch.network]
         members = [self.clock.samples[number] for number in launch.members.tolist()]
-        tensors: Tensors
-        rows: Sequence[int]
-        if launch.segment == 0:
-            names, rows = members[0].tensors, range(len(members))
-            tensors = {name: np.concatenate([member.tensors[name] for member in members]) for name in names}
-        else:
-            tensors, rows, _ = assemble([member.held for member in members], launch.places)
-        answers, keeps = model.session.run_stage(launch.segment, tensors)
-        own = answers if len(answers) == len(members) else answers[rows]
+        batch = run_batch(
+            model.session.run_stage, launch, [member.held for member in members], lambda: _inputs(members)
+        )
         with np.errstate(all="ignore"):
-            sure = model.confidence(launch.segment, own)
+            sure = model.confidence(launch.segment, batch.own)
         sure[np.isnan(sure)] = -math.inf  # an answer that is not finite is as unsure as can be
         shown = model.measure.to_file(sure)
-        for place, (member, row) in enumerate(zip(members, rows, strict=True)):
-            member.held = keeps, row
-            member.answers.append(answers[row])
+        for place, (member, row) in enumerate(zip(members, batch.rows, strict=True)):
+            member.held = batch.keeps, row
+            member.answers.append(batch.answers[row])
             member.sure.append(float(shown[place]))
         self.ran(launch, self.clock.now_s() - begin_s)
         return sure
@@ -149,6 +143,12 @@ class LiveRunner:
     def release(self, request: int) -> None:
         """Forget the maps of a sample, which has left."""
         self.clock.samples[request].held = None
+
+
+def _inputs(samples: Sequence[Sample]) -> Tensors:
+    """The inputs of a batch."""
+    names = samples[0].tensors
+    return {name: np.concatenate([sample.tensors[name] for sample in samples]) for name in names}
 
 
 class LiveService(Service):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,33 @@ def assemble(held: Sequence[Held | None], size: int) -> tuple[Tensors, Sequence[
     return tensors, range(len(padding), size), time.perf_counter() - begin_s
 
 
+class BatchRun(NamedTuple):
+    """What a stage made of a batch: answers and maps, and the rows of its samples in both; other rows are padding."""
+
+    answers: NDArray[Any]
+    keeps: Tensors
+    rows: Sequence[int]
+    gather_s: float | None
+
+    @property
+    def own(self) -> NDArray[Any]:
+        """The answers to its samples."""
+        return self.answers if len(self.answers) == len(self.rows) else self.answers[self.rows]
+
+
+def run_batch(
+    run_stage: RunStage, launch: Launch, held: Sequence[Held | None], inputs: Callable[[], Tensors]
+) -> BatchRun:
+    """Run a stage for a batch: the first on its inputs, any other on the maps that its samples hold."""
+    tensors: Tensors
+    rows: Sequence[int]
+    if launch.segment == 0:
+        tensors, rows, gather_s = inputs(), range(len(held)), None
+    else:
+        tensors, rows, gather_s = assemble(held, launch.places)
+    return BatchRun(*run_stage(launch.segment, tensors), rows, gather_s)
+
+
 class MapRunner:
     """Runs real stages on real feature maps.
 
@@ -75,12 +102,15 @@ class MapRunner:
     def run(self, launch: Launch) -> NDArray[np.float64]:
         """Run a stage for a batch; the confidences of its samples."""
         members = launch.members.tolist()
-        tensors, places = self._assemble(launch, members)
-        answers, keeps = self.run_stage(launch.segment, tensors)
-        for request, row in zip(members, places, strict=True):
-            self.held[request] = keeps, row
-            self.answers[request].append(answers[row])
-        return self.confidence(launch.segment, answers if len(answers) == len(members) else answers[places])
+        batch = run_batch(
+            self.run_stage, launch, [self.held[request] for request in members], lambda: self._inputs(launch)
+        )
+        if batch.gather_s is not None:
+            self.gathers.append((launch.number, launch.places, batch.gather_s))
+        for request, row in zip(members, batch.rows, strict=True):
+            self.held[request] = batch.keeps, row
+            self.answers[request].append(batch.answers[row])
+        return self.confidence(launch.segment, batch.own)
 
     def release(self, request: int) -> None:
         """Forget the maps of a request, which has returned."""
@@ -88,15 +118,10 @@ class MapRunner:
         self.answered[request] += 1
         self.returned(request)
 
-    def _assemble(self, launch: Launch, members: Sequence[int]) -> tuple[Tensors, Sequence[int]]:
-        """The maps of a batch, and the row of each of its samples; other rows are padding."""
-        if launch.segment == 0:
-            rows = self.rows[launch.members]
-            return {name: values[rows] for name, values in self.inputs.items()}, range(len(members))
-        tensors, places, gather_s = assemble([self.held[request] for request in members], launch.places)
-        if gather_s is not None:
-            self.gathers.append((launch.number, launch.places, gather_s))
-        return tensors, places
+    def _inputs(self, launch: Launch) -> Tensors:
+        """The inputs of a batch."""
+        rows = self.rows[launch.members]
+        return {name: values[rows] for name, values in self.inputs.items()}
 
 
 class DeviceRunner:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..dse.device.decisions import tabulate_decisions
-from ..formats import AnyPath, InputError, check_own_folder, table_text, write_directory
+from ..formats import AnyPath, InputError, OwnFolder, table_text
+from ..formats.array_types import Floats
 from ..models import Exit
 from ..platforms.device import MAX_BATCH
 from ..platforms.host import Host
@@ -31,10 +31,10 @@ from .network import RealNetwork
 from .protocol import ALONE, run_protocol
 
 DEVICE_FILE, TIMES_FILE, SAMPLES_FILE = "device.toml", "times.csv", "samples.npz"
-MEASURED_FILES = {DEVICE_FILE, TIMES_FILE, SAMPLES_FILE, LATENCY_FILE, DECISIONS_FILE}
-"""All files that the folder of a measured device may hold."""
+MEASURED_FOLDER = OwnFolder(
+    "a measured device", DEVICE_FILE, (DEVICE_FILE, TIMES_FILE, SAMPLES_FILE, LATENCY_FILE, DECISIONS_FILE)
+)
 
-Floats = NDArray[np.float64]
 
 NOISY = 0.05
 """Largest half-width of an interval, as a share of its mean, of a figure that counts as measured."""
@@ -197,14 +197,8 @@ def _device(
     return MeasuredDevice.of({**content, "sources": sources}, times)
 
 
-def check_measured_folder(folder: AnyPath, replace: bool) -> None:
-    """Refuse, before any work is done, a folder that holds something else."""
-    check_own_folder(folder, replace, "a measured device", DEVICE_FILE, MEASURED_FILES)
-
-
 def write_measurement(network: RealNetwork, measured: MeasuredTimes, folder: AnyPath, *, replace: bool = False) -> None:
     """Write the device, its times, its latency table, and the answers to the samples, whole or not at all."""
-    check_measured_folder(folder, replace)
     rows = io.StringIO()
     rows.write("stage,batch,seconds,half_width_s,median_s\n")
     for cell in measured.cells:
@@ -216,4 +210,4 @@ def write_measurement(network: RealNetwork, measured: MeasuredTimes, folder: Any
         DECISIONS_FILE: table_text(tabulate_decisions(measured.table)),
         SAMPLES_FILE: samples_bytes(network.samples()),
     }
-    write_directory(folder, files, replace=replace)
+    MEASURED_FOLDER.write(folder, files, replace=replace)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..formats.array_types import Floats, Ints
 from ..models import Exit
 from ..serving.case import case_of
 from ..serving.device_traffic import DeviceTraffic
@@ -23,9 +23,6 @@ from .clock import WallClock
 from .cores import pinned
 from .network import RealNetwork
 from .runner import RunnerResult, serve_in_steps
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 ALONE = 20
 """Requests that find the device idle, in every round."""
@@ -58,10 +55,10 @@ class _Requests:
     """Requests of some rounds: arrival, exit, size of their batch, round and purpose of each."""
 
     arrival_s: Floats
-    exits: Integers
-    batch: Integers
-    round: Integers
-    part: Integers
+    exits: Ints
+    batch: Ints
+    round: Ints
+    part: Ints
 
 
 def run_protocol(
@@ -98,7 +95,8 @@ def run_protocol(
     idle = (requests.part == IDLE) & outcome.replay.fresh
     by_round = [late_s[idle & (requests.round == number)] for number in range(rounds)]
     wake_up_s = np.array([late.mean() if len(late) else np.nan for late in by_round])
-    first = _first(outcome)
+    assert outcome.replay.runs is not None
+    first = outcome.replay.runs.firsts
     rows = [(requests.round[first[run]], samples, seconds) for run, samples, seconds in gathers]
     return RoundTimes(stage_s, wake_up_s, np.array(rows, dtype=np.float64).reshape(-1, 3))
 
@@ -173,18 +171,10 @@ def _serve(
 def _stage_times(requests: _Requests, outcome: RunnerResult, stages: int, b_max: int, rounds: int) -> Floats:
     runs, sums, counts = outcome.replay.runs, *np.zeros((2, rounds, stages, b_max + 1))
     assert runs is not None
-    first = _first(outcome)
+    first = runs.firsts
     busy = requests.part[first] == BUSY
     cell = requests.round[first[busy]], runs.segment[busy], runs.batch[busy]
     np.add.at(sums, cell, outcome.took_s[busy])
     np.add.at(counts, cell, 1)
     stage_s: Floats = sums / np.maximum(1, counts)
     return stage_s
-
-
-def _first(outcome: RunnerResult) -> Integers:
-    """The first request of each run."""
-    runs = outcome.replay.runs
-    assert runs is not None
-    first: Integers = runs.members[np.cumsum(runs.batch) - runs.batch]
-    return first

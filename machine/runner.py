@@ -259,7 +259,7 @@ def _network_of_runs(replay: Replay) -> NDArray[np.int64]:
     """The network of each run."""
     runs = replay.runs
     assert runs is not None
-    return np.asarray(replay.network[runs.members[np.cumsum(runs.batch) - runs.batch]])
+    return np.asarray(replay.network[runs.firsts])
 
 
 def _lasting(use: DeviceUse, took_s: NDArray[np.float64]) -> DeviceUse:

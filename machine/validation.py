@@ -322,14 +322,6 @@ def half_width(before: MeasuredTimes, after: MeasuredTimes) -> float:
     return (apart.high - apart.low) / 4  # the mean of two figures is known twice as well as their difference
 
 
-def slower(table: LatencyTable, share: float) -> LatencyTable:
-    """A table with all times longer by a share."""
-    stage_s = (table.stage_array()[..., 1:] * (1 + share)).tolist()
-    gather_s = (table.gather_array()[: len(table.exits)] * (1 + share)).tolist()
-    wake_up_s = (table.wake_up_s or 0.0) * (1 + share)
-    return table.model_copy(update={"stage_s": stage_s, "gather_s": gather_s, "wake_up_s": wake_up_s})
-
-
 def _trial(
     point: TrialPoint, networks: Sequence[ServedNetwork], traffic: DeviceTraffic, done: MachineResult,
     measured: tuple[Sequence[MeasuredTimes], Sequence[MeasuredTimes]],
@@ -342,7 +334,7 @@ def _trial(
     runner = TableRunner(clock, as_measured(done.outcome))
     # the policy knew the tables of the measurement before
     replayed = serve_in_steps(case_of(networks, traffic, scheduler), clock, runner).replay
-    longer = with_tables(networks, [slower(table, STEP) for table in tables])
+    longer = with_tables(networks, [table.slower(1 + STEP, overheads=True) for table in tables])
     moved_s = TrialFigures.of(simulate(longer, traffic, scheduler)).mean_s
     # of several networks the worst, as an error of one delays all
     drifts = [

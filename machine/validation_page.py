@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
-from ..formats import AnyPath, check_own_folder, write_directory
+from ..formats import AnyPath, OwnFolder
 from ..formats.sources import made_with
 from .validation import Trial, TrialFigures, Validation
 
@@ -16,9 +16,7 @@ PAGE, PICTURE, RUNS = "README.md", "validation.svg", "runs.csv"
 KINDS = ("real", "simulated", "replayed")
 
 
-def check_validation_folder(folder: AnyPath, replace: bool) -> None:
-    """Refuse, before any work is done, a folder that holds something else."""
-    check_own_folder(folder, replace, "a page of `fluidb validate`", RUNS, {PAGE, PICTURE, RUNS})
+VALIDATION_FOLDER = OwnFolder("a page of `fluidb validate`", RUNS, (PAGE, PICTURE, RUNS))
 
 
 def write_validation(
@@ -33,7 +31,6 @@ def write_validation(
     replace: bool = False,
 ) -> None:
     """Write the page, its picture and all runs, whole or not at all."""
-    check_validation_folder(folder, replace)
     facts = {**about, **made_with()}
     lines = [
         f"# The simulator against a machine: {network}", "",
@@ -44,7 +41,7 @@ def write_validation(
     for table in tables:
         lines += [table, ""]
     lines += [f"![Latencies of the simulator over those of the machine]({PICTURE})", ""]
-    write_directory(
+    VALIDATION_FOLDER.write(
         folder, {PAGE: "\n".join(lines), PICTURE: picture, RUNS: runs_text(validation.trials)}, replace=replace
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import Field, create_model, model_validator
+from pydantic import Field, model_validator
 
-from ..formats import SparseRecord, Strict, memoized
+from ..formats import SparseRecord, Strict, memoized, with_fields
 from ..traffic.measures import MEASURES, Threshold, Words
 
 MAX_WORK = 2**43
@@ -144,8 +144,7 @@ AnyRecord = TypeVar("AnyRecord", bound=Strict)
 def stated_in(record: type[AnyRecord]) -> type[AnyRecord]:
     """The record with a field for a threshold of each measure: a network may state one where samples leave."""
     ranges = {name: Annotated[float, Field(ge=measure.low, le=measure.high)] for name, measure in MEASURES.items()}
-    fields: Any = {name: (numbers | Words | None, None) for name, numbers in ranges.items()}
-    return create_model(record.__name__, __base__=record, __module__=record.__module__, **fields)
+    return with_fields(record, {name: (numbers | Words | None, None) for name, numbers in ranges.items()})
 
 
 def stated(exit_: Strict) -> dict[str, Threshold | None]:

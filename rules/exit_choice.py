@@ -11,8 +11,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats.array_types import Floats, Ints
 from ..tables.exit_plan import Outcome
-from .exit_log import Floats, Ints, Log, levels_of
+from .exit_log import Log, levels_of
 from .exit_thresholds import ExitGoal, Setting, find_setting
 from .exit_times import (
     NEARLY,

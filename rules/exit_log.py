@@ -11,10 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats.array_types import Floats, Ints
 from ..traffic.samples import Samples
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 COUNTS = 10
 """Count thresholds that are tried where an answer has several principal values: ten equal fractions of their number."""

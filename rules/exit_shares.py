@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ..formats.array_types import Floats
 
 NEARLY = 1e-9
 """Tolerance of sums of shares, which are rounded."""
@@ -41,18 +40,16 @@ def shares_of_best(time_s: Floats, accuracy: Floats, target_s: float) -> Floats:
     return np.asarray(shares[max(range(len(shares)), key=lambda row: (shares[row] @ accuracy, -shares[row] @ time_s))])
 
 
-def least_of_shares(sure: Floats, shares: Sequence[float] | Floats, *, literal: bool = False) -> list[float]:
+def least_of_shares(sure: Floats, shares: Sequence[float] | Floats) -> list[float]:
     """The least value at each exit with which given shares of samples leave. Shapes: ``sure`` (N, E - 1).
 
-    ``literal`` drops the surest values before a later exit, as the paper's text says, not the samples that left.
+    Samples that left are not there at a later exit; the text drops the surest values instead (EdgeSP, Section 3.4).
     """
-    count, left, before, levels = len(sure), np.zeros(len(sure), dtype=np.bool_), 0, []
+    count, left, levels = len(sure), np.zeros(len(sure), dtype=np.bool_), []
     for column, gone in zip(sure.T, np.cumsum(shares)[:-1], strict=True):
         due = math.ceil(count * (gone - NEARLY))
-        rest = np.sort(column)[: count - before] if literal else np.sort(column[~left])
-        leave = due - (before if literal else int(left.sum()))
-        least = -math.inf if due >= count else math.inf if leave <= 0 else float(rest[-leave])
+        leave = due - int(left.sum())
+        least = -math.inf if due >= count else math.inf if leave <= 0 else float(np.sort(column[~left])[-leave])
         levels.append(least)
         left |= column >= least
-        before = due
     return levels

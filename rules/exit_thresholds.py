@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats.array_types import Floats
 from ..traffic.measures import CONFIDENCE
-from .exit_log import Floats, Log, levels_of
+from .exit_log import Log, levels_of
 
 ONE_SIDED_95 = 1.6448536269514722
 """Quantile of the standard normal distribution, for the guard ``"bound"``."""

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .exit_log import Floats, Ints, Log
+from ..formats.array_types import Floats, Ints
+from .exit_log import Log
 from .exit_thresholds import Setting
 
 NEARLY = 1e-9

@@ -10,13 +10,9 @@ from the widest, as the variants of a latency table are.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..formats.array_types import Bools, Floats, Ints
 from ..jit import compiled
-
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NEARLY_FULL = 0.95
 """Share of the largest throughput that counts as full; BatchCond says "fully utilizes the hardware"."""

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..formats import InputError
-from ..rules.exit_log import Floats, Ints, Log
+from ..formats.array_types import Floats, Ints
+from ..rules.exit_log import Log
 from ..rules.exit_thresholds import ExitGoal
 from ..rules.exit_times import NEARLY
 from .case import requests_of

@@ -210,8 +210,9 @@ def _with_own_traffic(networks: Sequence[ServedNetwork], requests: Requests) -> 
     def own(number: int) -> Traffic:
         network, seed = networks[number], seeds[number]
         assert network.traffic is not None
-        clients, lasts_s = network.traffic.clients, network.traffic.lasts_s
-        ready = 0.0 if clients is None else clients.count + lasts_s * answers_per_s(network.latency)
+        clients, lasts_s, ready = network.traffic.clients, network.traffic.lasts_s, 0.0
+        if clients is not None and network.traffic.count is None:
+            ready = clients.count + lasts_s * answers_per_s(network.latency)
         trace = network.traffic.draw(seed, ready)
         traffic = _prepared(network, requests, trace, seed)
         if clients is None:

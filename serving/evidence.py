@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from ..formats.array_types import Floats, Ints
 
 PARTS = 20
 """Parts of a time in which arrivals are counted, to see whether they come together."""

@@ -14,8 +14,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats.array_types import Floats, Ints
 from ..rules.exit_choice import ExitChoice, choose_exits
-from ..rules.exit_log import Floats, Ints, Log
+from ..rules.exit_log import Log
 from ..rules.exit_thresholds import ExitGoal, kept_thresholds
 from ..rules.exit_times import NEARLY, Passage, run_exits
 from ..traffic.randomness import SAMPLES, stream

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 from ..formats import AnyPath, InputError, Strict, parse_duration, read_toml
 from ..tables.files import TABLE_FILES
 from ..tables.latency import LatencyTable
-from ..traffic.clients import RECORDED, Clients, parse_think
+from ..traffic.clients import RECORDED, Clients
 from ..traffic.columns import Name
 from ..traffic.distributions import Objective
 from ..traffic.exits import parse_thresholds
@@ -171,13 +171,13 @@ class NetworkKeys(Strict):
             return None
         if self.think is not None and self.clients is None:
             raise InputError("think: expected clients beside it, found none; leave it out")
-        think = parse_think(self.think or "0", "think", folder)
+        clients = None if self.clients is None else Clients.of(self.clients, self.think, folder)
         return OwnTraffic(
             trace=None if self.trace is None else folder / self.trace,
             rate_per_s=self.rate,
             frames_per_s=self.fps,
             jitter_s=0.0 if self.jitter in (None, "0") else parse_duration(str(self.jitter), "jitter"),
-            clients=None if self.clients is None else Clients(self.clients, *think),
+            clients=clients,
             count=self.count,
             lasts_s=lasts_s,
         )

@@ -33,10 +33,15 @@ class Runs:
     lane: NDArray[np.int64]
     members: NDArray[np.int64]  # (sum of batch,): the requests of each run, by index, one run after the other
 
+    @property
+    def firsts(self) -> NDArray[np.int64]:
+        """The first request of each run; all requests of a run are of one network."""
+        return np.asarray(self.members[np.cumsum(self.batch) - self.batch])
+
     def of(self, network: NDArray[np.int64], number: int) -> Runs:
         """The runs of one network; their members are counted among its own requests."""
         mine = network[self.members] == number
-        here = mine[np.cumsum(self.batch) - self.batch]  # all members of a batch are of one network
+        here = network[self.firsts] == number
         members = (np.cumsum(network == number) - 1)[self.members[mine]]
         return Runs(
             self.begin_s[here], self.end_s[here], self.segment[here], self.batch[here], self.level[here],

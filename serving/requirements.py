@@ -123,7 +123,7 @@ class RequirementVerdict:
     more_requests_needed: int  # about how many more requests there must be for an interval, where there can be one
 
 
-def parse_requirement(text: str, what: str = "require", networks: Sequence[str] = ()) -> Requirement:
+def parse_requirement(text: str, networks: Sequence[str] = ()) -> Requirement:
     """Read a requirement.
 
     Parameters
@@ -131,8 +131,6 @@ def parse_requirement(text: str, what: str = "require", networks: Sequence[str] 
     text : str
         Metric, comparator, bound with its unit, e.g. ``p99 <= 200ms``; of one of several networks
         ``p99[NETWORK] <= 200ms``; relative to what ``--json`` printed, ``p99 <= 105 % of base.json``.
-    what : str
-        Name of the parameter, for the fault.
     networks : sequence of str
         The networks that are served, if there are several.
 
@@ -153,23 +151,25 @@ def parse_requirement(text: str, what: str = "require", networks: Sequence[str] 
     """
     match = _REQUIREMENT.fullmatch(text)
     if match is None:
-        raise InputError(f'{what}: expected FIGURE <=, <, >= or > BOUND, found "{text}"; write e.g. "p99 <= 200ms"')
+        raise InputError(f'require: expected FIGURE <=, <, >= or > BOUND, found "{text}"; write e.g. "p99 <= 200ms"')
     name, network, comparator, quantity = match.groups()
     if name not in METRICS:
         hint = did_you_mean(name, METRICS, f"known: {', '.join(METRICS)}")
-        raise InputError(f'{what}: unknown figure "{name}" in "{text}"; {hint}')
+        raise InputError(f'require: unknown figure "{name}" in "{text}"; {hint}')
     if network is not None and network not in networks:
         known = f"known: {', '.join(networks)}" if networks else f"here one network is served; write {name}"
-        raise InputError(f'{what}: unknown network "{network}" in "{text}"; {known}')
+        raise InputError(f'require: unknown network "{network}" in "{text}"; {known}')
     relative = _RELATIVE.fullmatch(quantity)
     if relative is not None:
-        factor = parse_quantity(relative[1], {"%": 1.0}, f"{what}: {name}", "105 % of base.json")
+        factor = parse_quantity(relative[1], {"%": 1.0}, f"require: {name}", "105 % of base.json")
         stored = _stored(name, network, relative[2].strip())
         return Requirement(text.strip(), name, comparator, factor / 100 * stored, network)
     units, example = _UNITS[METRICS[name]]
-    bound = parse_quantity(quantity, units, f"{what}: {name}", example, zero=True)
+    bound = parse_quantity(quantity, units, f"require: {name}", example, zero=True)
     if METRICS[name] == "share" and bound > 100:
-        raise InputError(f'{what}: {name}: expected a share of at most 100 %, found "{quantity}"; write e.g. {example}')
+        raise InputError(
+            f'require: {name}: expected a share of at most 100 %, found "{quantity}"; write e.g. {example}'
+        )
     # divided, not multiplied by 0.01: 35 % is then the same float as 7 of 20
     return Requirement(text.strip(), name, comparator, bound / 100 if METRICS[name] == "share" else bound, network)
 

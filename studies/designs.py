@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from ..dse.npu.design import SEARCH_FILE, DesignTable, check_output, read_design, write_design
+from ..dse.npu.design import DESIGN_FOLDER, SEARCH_FILE, DesignTable, read_design, write_design
 from ..dse.npu.fbcb import FbcbTable
 from ..dse.npu.options import SearchOptions
 from ..dse.npu.search import TOP, SearchResult, search
@@ -157,4 +157,4 @@ def _check_folder(folder: Path, names: Sequence[str], *, replace: bool) -> None:
             for name in taken
         )
     for name in names:
-        check_output(folder / name, force=replace)
+        DESIGN_FOLDER.check(folder / name, replace)

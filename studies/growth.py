@@ -17,7 +17,7 @@ LONGEST = 16
 LEAST_PART = 64
 """The least factor that is tried by default is this part of the one that saturates the device."""
 
-_NOT_BY_MIX = ("busy_share", "mac_share")
+SHARES_OF_USE = ("busy_share", "mac_share")
 """Figures that grow with the rate of any network."""
 
 
@@ -58,7 +58,7 @@ def check_growth(networks: Sequence[ServedNetwork], name: str | None, requiremen
             f'require: expected a network, as in "{requirement.name}[{name or grows[0]}] ...", because others do not '
             f'grow, found "{requirement.text}"'
             for requirement in requirements
-            if requirement.network is None and requirement.name not in _NOT_BY_MIX
+            if requirement.network is None and requirement.name not in SHARES_OF_USE
         ]
     if faults:
         raise InputError(faults)

@@ -27,14 +27,13 @@ from ..traffic.additions import add_columns
 from ..traffic.arrivals import offline, poisson
 from ..traffic.traffic import Traffic
 from .capacity_options import CapacityOptions
-from .growth import grown, rate_at
+from .growth import SHARES_OF_USE, grown, rate_at
 from .workers import Workers, in_order
 
 KEPT, NOT_KEPT, UNDECIDED = "kept", "not kept", "undecided"
 """Verdicts on a load."""
 
-_SHARES_OF_USE = ("busy_share", "mac_share")
-_MONOTONE = ("mean", *QUANTILES, "violation_rate", *_SHARES_OF_USE)
+_MONOTONE = ("mean", *QUANTILES, "violation_rate", *SHARES_OF_USE)
 
 
 class FigureEstimate(NamedTuple):
@@ -78,7 +77,7 @@ def check_monotone(requirements: Sequence[Requirement], requests: int, shares: M
             faults.append(
                 f'require: expected a bound above 0, which runs of some length can show, found "{requirement.text}"'
             )
-        elif requirement.name not in _SHARES_OF_USE and shares[requirement.network] * requests < (
+        elif requirement.name not in SHARES_OF_USE and shares[requirement.network] * requests < (
             needed := _needed(requirement.name)
         ):
             faults.append(
@@ -136,7 +135,7 @@ def _estimates(requirements: Sequence[Requirement], runs: Sequence[_RunRecord]) 
         # of runs with requests that were refused or dropped, too many for a percentile
         over_seeds = mean_interval(values) if finite.all() else Interval(0.0 if finite.any() else math.inf, math.inf)
         assert over_seeds is not None
-        if name in _SHARES_OF_USE:
+        if name in SHARES_OF_USE:
             estimates.append(FigureEstimate(mean, over_seeds.within(SHARE)))
             continue
         if name == "mean":

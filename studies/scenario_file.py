@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationInfo, create_model, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from ..dse.npu.choices import GOALS
 from ..dse.npu.options import SearchOptions
@@ -19,6 +19,7 @@ from ..formats import (
     parse_bandwidth,
     parse_duration,
     shown,
+    with_fields,
 )
 from ..traffic.additions import parse_columns
 from ..traffic.arrivals.renewal import CVS
@@ -75,14 +76,8 @@ def _read(column: RequestColumn, value: Any) -> object:
 def with_columns(keys: type[Keys]) -> type[Keys]:
     """The keys, with one for each column of requests that can be drawn; what it says must be readable."""
     typed: Any = Annotated
-    more: dict[str, Any] = {
-        column.key: (
-            typed[column.kind, _checked(partial(_read, column))] | None,
-            None,
-        )
-        for column in REQUEST_COLUMNS
-    }
-    return create_model(keys.__name__, __base__=keys, __module__=keys.__module__, __doc__=keys.__doc__, **more)
+    checks = {column.key: typed[column.kind, _checked(partial(_read, column))] for column in REQUEST_COLUMNS}
+    return with_fields(keys, {key: (check | None, None) for key, check in checks.items()})
 
 
 def _check_think(text: str) -> None:

@@ -7,13 +7,11 @@ from itertools import groupby
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import Strict, Table
+from ..formats.array_types import Bools
 from ..platforms.device import MAX_BATCH
-
-Bools = NDArray[np.bool_]
 
 DECISIONS_FILE = "decisions.json"
 

@@ -177,7 +177,7 @@ class ExitPlan(Table):
 
     network: str  # without exits
     platform: str
-    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]  # this and the next six: exit_choice.ExitGoal
+    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]  # this and the next six: exit_thresholds.ExitGoal
     width: Annotated[int, Field(ge=1, le=MAX_BATCH)]
     precision: Share
     slow: Share

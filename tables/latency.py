@@ -22,7 +22,7 @@ from ..traffic.measures import Threshold
 from .exit_plan import PlannedService
 from .files import EXITS_FILE, LATENCY_FILE, MADE_FROM
 from .hardware import BuiltNpu, Cores
-from .layer_use import USES, LayerUse, Ratio, Seconds, SecondsOrNone, Segments, from_zero
+from .layer_use import USES, LayerUse, Ratio, Seconds, SecondsOrNone, Segments, from_zero, scaled
 from .reuse import Reuse, SubNetEntry
 
 
@@ -178,12 +178,12 @@ class LatencyTable(Table, SparseRecord):
             layer.check(self.b_max)
         return self
 
-    def slower(self, factor: float) -> LatencyTable:
-        """The table of the same engine if each layer takes ``factor`` times as long as predicted."""
-        layers = [
-            layer.model_copy(update={"time_s": [factor * time_s for time_s in layer.time_s]}) for layer in self.layers
-        ]
-        return self.model_copy(update={"layers": layers, "measured": None, "measured_confidence": None})
+    def slower(self, factor: float, *, overheads: bool = False) -> LatencyTable:
+        """The table if each layer or stage takes ``factor`` times as long, and with overheads gathers and waking up."""
+        names = ("stage_s", "gather_s", "wake_up_s") if overheads else ("stage_s",)
+        update = {name: scaled(factor, getattr(self, name)) for name in names}
+        update["layers"] = [layer.model_copy(update={"time_s": scaled(factor, layer.time_s)}) for layer in self.layers]
+        return self.model_copy(update={**update, "measured": None, "measured_confidence": None})
 
     @property
     def ends(self) -> list[float]:

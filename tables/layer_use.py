@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from pydantic import Field
 
 from ..formats import SparseRecord
 from ..models import MAX_WORK, Layer
+
+if TYPE_CHECKING:
+    from ..models.works import LayerWork
 
 MAX_S = 1e9
 """Longest time, thirty years: a longer one has a wrong unit."""
@@ -76,7 +79,7 @@ class Segments(NamedTuple):
         return [part for part in parts if part is not None]
 
 
-def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
+def layer_groups(layers: Sequence[Layer | LayerWork]) -> Iterator[list[int]]:
     """Indices of the layers that are one :class:`LayerUse` together."""
     group: list[int] = []
     for index, layer in enumerate(layers):
@@ -86,6 +89,11 @@ def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
             group = []
         group.append(index)
     yield group
+
+
+def scaled(factor: float, times_s: Any) -> Any:
+    """A time, or lists of times in lists, multiplied by a factor; what is not stated stays so."""
+    return [scaled(factor, part) for part in times_s] if isinstance(times_s, list) else times_s and factor * times_s
 
 
 def from_zero(times_s: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -32,11 +32,15 @@ from fluidb.dse.npu.ports import port_of
 from fluidb.models import Exit, Gemm, Layer, Network, Shape
 from fluidb.platforms import Board
 from fluidb.serving import Scheduler, find_policy
+from fluidb.serving.device_traffic import DeviceTraffic
+from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.policies import Policy
+from fluidb.studies.plan.plan_traffic import JointTraffic, PlanTraffic
 from fluidb.tables.latency import LatencyTable
 from fluidb.tables.layer_use import LayerUse
 from fluidb.tables.reuse import Reuse, SubNetEntry
 from fluidb.traffic import Trace, Traffic, prepare
+from fluidb.traffic.samples import Samples
 from hypothesis import strategies as st
 from schemas import check_output, widen_schema
 
@@ -343,6 +347,21 @@ def table_of(stage_s: list[list[float]], rates: list[float] | None = None) -> La
 def by_stage(stage_s: list[list[float]]) -> LatencyTable:
     """The table of :func:`table_of` without its layers, as of a device that was measured."""
     return table_of(stage_s).model_copy(update={"layers": [], "stage_s": [stage_s], "peak_macs_per_s": None})
+
+
+def plan_traffic(
+    network: Network, rate_per_s: float | None, trace: Trace | None, count: int, slo_s: float, samples: Samples | None,
+    seed: int, seeds: int,
+) -> PlanTraffic:  # fmt: skip
+    """Traffic of a plan's only network; of its table only the exits count, and it has no layers."""
+    table = by_stage([[1.0]] * len(network.exits)).model_copy(update={"exits": network.exits})
+    given = ServedNetwork(table=table, samples=samples)
+    return PlanTraffic(rate_per_s, trace, count, slo_s, seed, seeds, given=(given,), models=(network,))
+
+
+def joint_traffic(traffic: Traffic) -> JointTraffic:
+    """Requests of one network as of all that a device has."""
+    return JointTraffic.of(DeviceTraffic.of(traffic), np.zeros(1, np.int64), (False,))
 
 
 def supernet_table(

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import bitstream
+import board
 import clock
 import compare
 import dram
@@ -237,6 +238,41 @@ def test_the_page_of_the_bitstream_shows_its_table():
     assert system["asked"] == bitstream.BOARD.clock_mhz
     assert f"{result['design']} for digits reaches {system['reached']:g} MHz" in bitstream.BOARD.sources["clock_mhz"]
     assert "older sources" in bitstream.table_text(result | {"sources": ""})
+
+
+def test_the_page_of_the_board_shows_its_simulation():
+    """Every answer is right, and the memory got no command too early."""
+    page, result = (clock.TABLE.parents[1] / "docs" / "hardware.md").read_text(), board.read_result()
+    assert f"board.py table\n{board.table_text(result)}\n```" in page
+    runs = [board.Ran(*run) for run in result["runs"]]
+    assert result["passed"]
+    assert (sum(run.wrong for run in runs), result["violations"]) == (0, 0)
+    assert [run.after for run in runs] == [step.after for step in board.steps_of(4)]
+    assert "older sources" in board.table_text(result | {"sources": ""})
+
+
+def test_what_the_host_of_the_board_prints_is_read():
+    ran = ["cycles 90", "ran 0 2 70 0", "cycles 80", "ran 1 2 60 0"]
+    late = "[0000000000000041ps] ACT->RD violation on bank 2"
+    assert board.result_of("\n".join([*ran, "PASSED: 0 wrong, 500 cycles"])) == {
+        "sources": board.digest(), "passed": True, "violations": 0, "runs": [(0, 2, 70, 0, 90), (1, 2, 60, 0, 80)]
+    }  # fmt: skip
+    early = board.result_of("\n".join([*ran[:1], late, *ran[1:], "PASSED: 0 wrong, 500 cycles"]))
+    assert (early["passed"], early["violations"]) == (False, 1)
+    for end in ("FAILED: 3 wrong, 500 cycles", "FAILED: the board does not answer", ""):
+        assert not board.result_of("\n".join([*ran, end]))["passed"]
+
+
+def test_batches_of_the_board_have_places_and_only_what_runs_leaves():
+    batch, exits = 0, 4
+    for step in board.steps_of(exits):
+        assert step.b_exit <= batch
+        batch += step.b_incr - step.b_exit
+        assert batch >= 1
+        assert step.slot + batch <= 8
+        assert step.after < exits
+        assert (step.after == 0) == bool(step.arrive)
+    assert batch == 1
 
 
 @pytest.mark.parametrize("board", dram.MEMORIES)

@@ -107,9 +107,6 @@ CALLS = {
     "formats.check_folder": lambda: formats.check_folder("tiny", "", ""),
     "formats.check_free": lambda: formats.check_free("new", force=False, apart=["t.csv"]),
     "formats.check_named": lambda: formats.check_named("new"),
-    "formats.check_own_folder": lambda: formats.check_own_folder(
-        "tiny", True, "a design", "design.json", ["design.json", "fbcb.json", "latency.json"], apart=["t.csv"]
-    ),
     "formats.check_resumable": lambda: formats.check_resumable("new", "", ours=False),
     "formats.held": lambda: formats.held("tiny"),
     "formats.is_folder": lambda: formats.is_folder("tiny"),

@@ -58,6 +58,31 @@ class Clients:
         if (wrong := times_s[THINK_S.outside(times_s)]).size:
             raise InputError(f"think: expected a duration >= 0, found {wrong[0]:g} s; state e.g. 50ms, or 0")
 
+    @classmethod
+    def of(cls, count: int, think: str | None, folder: Path | None = None) -> Clients:
+        """Clients with a think time as :func:`parse_think` reads it; they do not think if none is given.
+
+        Parameters
+        ----------
+        count : int
+            Clients.
+        think : str, optional
+            The think time.
+        folder : Path, optional
+            Where the name of its file starts; by default the current folder.
+
+        Returns
+        -------
+        Clients
+            The clients.
+
+        Raises
+        ------
+        InputError
+            If the think time cannot be read, or there are no clients, or too many.
+        """
+        return cls(count, *parse_think(think or "0", folder=folder))
+
     def send(self, traffic: Traffic, seed: int) -> Traffic:
         """Let these clients send requests, in their order, instead of that they arrive.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:
@@ -45,9 +45,10 @@ class Measure:
     high: float
     surer: Literal["larger", "smaller"]  # values of surer answers
     probability: bool = False  # whether a value is the probability that the answer is right
-    of: Callable[[Shares], Shares]  # values of answers: (N, C) probabilities of classes to (N,)
+    # values of answers: (N, C) probabilities of classes to (N,); no repr, which would have the function's address
+    of: Callable[[Shares], Shares] = field(repr=False)
     # values of answers by the largest of their probabilities, if all other classes are equally probable, and by C
-    of_largest: Callable[[Shares, int], Shares]
+    of_largest: Callable[[Shares, int], Shares] = field(repr=False)
     usual: tuple[float, ...]  # thresholds that a table shows where a user names none, the surest last
     searched: tuple[float, ...]  # thresholds that a search of exits tries where a user names none, the surest last
     swept: tuple[float, ...]  # thresholds that a sweep tries where a user names none, the surest last

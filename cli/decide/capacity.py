@@ -129,14 +129,14 @@ def _ends(text: str | None, name: str, kind: type[float], example: str) -> tuple
 def _clients(text: str | None, think: str | None) -> tuple[Clients | None, int | None]:
     """The least number of clients to search, with their think time, and the largest number."""
     from ...formats import InputError
-    from ...traffic.clients import Clients, parse_think
+    from ...traffic.clients import Clients
 
     if text is None and think is not None:
         raise InputError("think: expected --clients beside it, found none; leave it out, or state e.g. --clients 1..64")
     if text is None:
         return None, None
     low, high = _ends(text, "clients", int, "1..64")
-    return Clients(1 if low is None else low, *parse_think(think or "0")), high
+    return Clients.of(1 if low is None else low, think), high
 
 
 def _stated(record: Capacity | Probe) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..design.problem import not_judged
-from ..options import objective_record
+from ..options import clients_record, objective_record
 from ..render import facts, folded_table, percent, quantity, table
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def answer_record(answer: PlanAnswer, scenario: PlanScenario) -> dict[str, Any]:
         "network": problem.network.name,
         "platforms": [source.name for source in problem.sources],
         "trace": scenario.trace,
-        **({} if scenario.clients is None else {"clients": scenario.clients, "think": scenario.think or "0"}),
+        **clients_record(scenario.clients, scenario.think),
         "samples": scenario.samples,
         **objective_record(scenario.slo),
         "requirements": [requirement.text for requirement in problem.requirements],

@@ -17,6 +17,7 @@ from ..options import (
     Served,
     ServiceOptions,
     ThresholdsTried,
+    clients_record,
     duration,
     objective_record,
     tried_thresholds,
@@ -114,7 +115,7 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
     record = {
         "design": directory,
         "trace": asked.trace,
-        **({} if asked.clients is None else {"clients": asked.clients, "think": asked.think or "0"}),
+        **clients_record(asked.clients, asked.think),
         "samples": requests.samples,
         "policy": sweep.policy,
         **objective_record(asked.slo),

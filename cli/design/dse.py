@@ -14,7 +14,7 @@ from .searches.accelerator import AcceleratorSearch
 from .searches.board import BoardSearch
 from .searches.cluster import ClusterSearch
 from .searches.engine import EngineSearch
-from .searches.many import names
+from .searches.many import names_of_inputs
 
 
 def command(
@@ -72,7 +72,7 @@ def command(
         Cluster: cluster,
     }
     of_kind: dict[type[Platform], str] = {}
-    for name in names(platform, "PLATFORM"):
+    for name in names_of_inputs(platform, "PLATFORM"):
         with suppress(InputError):  # the search reports every fault of a file
             of_kind.setdefault(kind_of(name), name)
     searched = {kind: name for kind, name in of_kind.items() if kind in searches} or {Board: platform}

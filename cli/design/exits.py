@@ -67,13 +67,13 @@ def command(
     few batches slower (PAME, `fluidb docs exits`). The folder gets the plan, its two
     matrices, the network with its exits, and its latency table for serve-sim.
     """
-    from ...dse.exits.search import check_plan_folder, plan_exits, times_of, write_plan
+    from ...dse.exits.search import EXITS_FOLDER, plan_exits, times_of, write_plan
     from ...models.candidates import find_candidates
     from ...models.loader import read_network_file
     from ...traffic.samples import read_samples
 
     if output is not None:
-        check_plan_folder(output, replace=force, apart=[Path(network), Path(target), samples])
+        EXITS_FOLDER.check(output, force, apart=[Path(network), Path(target), samples])
     log = read_samples(samples)
     goal = asked.read(log.measure)
     file, path = read_network_file(network)

@@ -25,11 +25,11 @@ def command(
     network.toml, the part that the engine runs, for `fluidb dse` (`fluidb docs npu`).
     Needs the extra onnx.
     """
-    from ...dse.integers.quantise import check_output, quantise, write_quantised
+    from ...dse.integers.quantise import INTEGER_FOLDER, quantise, write_quantised
     from ...formats import InputError
     from ...models.digits import INPUTS, MODEL
 
-    check_output(output, force)
+    INTEGER_FOLDER.check(output, force)
     shipped = model == "digits" and not Path(model).exists()
     calibration = inputs or (INPUTS if shipped else None)
     if calibration is None:

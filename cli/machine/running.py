@@ -17,12 +17,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunningOptions(PolicyOptions):
-    """The policy, and how the networks are run."""
+class ModelOptions:
+    """What the networks are given, and where they end."""
 
     inputs: Inputs = None
     exits: Ends = None
     values: Values = None
+
+    def run(self, models: Sequence[str], threads: int) -> list[RealNetwork]:
+        """The networks, ready to run; each sample was answered alone."""
+        from ...machine.network import RealNetwork
+
+        with progress("samples answered alone") as report:
+            return [
+                RealNetwork(model, self.inputs, names(self.exits), threads, report, values_of(self.values))
+                for model in models
+            ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningOptions(ModelOptions, PolicyOptions):
+    """The policy, and how the networks are run."""
+
     slo: Slo = None
     threshold: Threshold = None
     threads: StageThreads = 1
@@ -35,16 +51,10 @@ class RunningOptions(PolicyOptions):
         levels = None if self.threshold is None else parse_thresholds(self.threshold, "threshold")
         return as_served(directory, levels)
 
-    def run(self, models: Sequence[str]) -> list[RealNetwork]:
-        """The networks, ready to run; each sample was answered alone."""
-        from ...machine.network import RealNetwork
-
+    def models(self, models: Sequence[str]) -> list[RealNetwork]:
+        """The networks of models that a command names."""
         refuse_shared(models, "a file of several", inputs=self.inputs, exits=self.exits, values=self.values)
-        with progress("samples answered alone") as report:
-            return [
-                RealNetwork(model, self.inputs, names(self.exits), self.threads, report, values_of(self.values))
-                for model in models
-            ]
+        return self.run(models, self.threads)
 
 
 def refuse_shared(models: Sequence[str], several: str, **given: object) -> None:

@@ -54,7 +54,7 @@ def command(model: Models, directory: Served, *, running: RunningOptions, asked:
     networks, scheduler = running.served(directory), running.scheduler
     slo = objective(running.slo)
     with listen(asked.host, asked.port) as listening:
-        server = make_server(running.run(names(model) or []), networks, scheduler, slo, asked.record)
+        server = make_server(running.models(names(model) or []), networks, scheduler, slo, asked.record)
         host, port = listening.getsockname()[:2]
 
         with draining() as when:

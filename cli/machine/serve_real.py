@@ -21,6 +21,7 @@ from ..options import (
     Served,
     ServiceOptions,
     Think,
+    clients_record,
     names,
 )
 from ..render import facts, ms, outcomes, progress, show
@@ -61,25 +62,25 @@ def command(
     its order: a.onnx,b.onnx.
     """
     from ...formats import InputError
-    from ...machine.measurement import MEASURED_FILES
+    from ...machine.measurement import MEASURED_FOLDER
     from ...machine.serve import serve_real
     from ...serving import parse_requirement
     from ...serving.networks import files_of, named_in
 
     models = names(model) or []
     sources = [asked.trace, running.inputs, directory, *files_of(directory), *map(Path, models)]
-    files.check(picture, [*sources, *(directory / name for name in MEASURED_FILES)])
+    files.check(picture, [*sources, *(directory / name for name in MEASURED_FOLDER.own)])
     required = [parse_requirement(text, networks=named_in(directory)) for text in files.required]
     networks, policy = running.served(directory), running.scheduler
     requests = ServiceOptions(slo=running.slo, **asdict(asked)).requests
-    real = running.run(models)
+    real = running.models(models)
     with progress("serving") as report, stopping() as stop:
         done = serve_real(real, networks, requests, policy, requirements=required, stop=stop, progress=report)
         served = done.served
         written = files.write(served.replay, served.policy, picture)
     record = {
         "model": model, "design": directory, "trace": asked.trace,
-        **({} if asked.clients is None else {"clients": asked.clients, "think": asked.think or "0"}),
+        **clients_record(asked.clients, asked.think),
         **_record_of(done, real[0], running.slo), **({"requirements": served.requirements} if required else {}),
     }  # fmt: skip
     text = [_facts(done, real[0]), *text_of(served)]

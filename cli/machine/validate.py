@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..declare import argument, option, typed, written
-from ..options import OF_MODELS, AsJson, Ends, Inputs, PictureOptions, Slo, StageThreads, Think, names, objective
+from ..options import OF_MODELS, AsJson, PictureOptions, Slo, StageThreads, Think, clients_record, names, objective
 from ..render import facts, markdown_table, ms, note, percent, progress, show, table
-from ..values import Values, values_of
-from .running import refuse_shared
+from .running import ModelOptions, refuse_shared
 
 if TYPE_CHECKING:
     from ...machine.network import RealNetwork
@@ -41,12 +40,15 @@ class TrialOptions:
     repeats: Annotated[int, option("Traces of each policy at each load.")] = 11
     count: Annotated[int, option("Requests of each trace.")] = 400
     within: Annotated[float, option("Largest relative error of the mean latency with which a policy passes.")] = 0.05
+    networks: Annotated[
+        Path | None, option("A file of networks, to serve several models together; times are measured anew.", "FILE")
+    ] = None
 
     def grid(self, seed: int) -> TrialGrid:
         """The runs as the library takes them."""
         from ...formats import InputError, parse_numbers
         from ...machine.validation import DEFAULT_POLICIES, TrialGrid
-        from ...traffic.clients import Clients, parse_think
+        from ...traffic.clients import Clients
 
         if self.clients is not None and self.loads is not None:
             raise InputError("clients: expected rates or clients, found both; leave out one of the two")
@@ -56,7 +58,7 @@ class TrialOptions:
             )
         tried = parse_numbers(self.clients, "clients", int, "1,4")
         tried = tried or parse_numbers(self.loads or "0.3,0.6", "loads", float, "0.3,0.6")
-        waiting = None if self.clients is None else Clients(1, *parse_think(self.think or "0"))
+        waiting = None if self.clients is None else Clients.of(1, self.think)
         return TrialGrid(
             policies=tuple(dict.fromkeys(self.policy or DEFAULT_POLICIES)), loads=tuple(tried), repeats=self.repeats,
             count=self.count, within=self.within, clients=waiting, seed=seed,
@@ -64,32 +66,23 @@ class TrialOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class RunOptions(ModelOptions):
     """How the networks run on this machine."""
 
-    networks: Annotated[
-        Path | None, option("A file of networks, to serve several models together; times are measured anew.", "FILE")
-    ] = None
-    inputs: Inputs = None
-    exits: Ends = None
-    values: Values = None
     b_max: Annotated[int, option("Largest batch size.")] = 8
     slo: Slo = None
     threads: StageThreads = 1
     seed: Annotated[int, option("Seed of the order of the runs.")] = 0
 
-    def validate(self, models: Sequence[str], grid: TrialGrid) -> tuple[list[RealNetwork], Validation]:
+    def validate(
+        self, models: Sequence[str], networks: Path | None, grid: TrialGrid
+    ) -> tuple[list[RealNetwork], Validation]:
         """Run the networks and the simulator."""
-        from ...machine.network import RealNetwork
         from ...machine.validation import validate_simulator
         from ...serving.networks import as_served
 
-        stated = None if self.networks is None else as_served(self.networks)
-        with progress("samples answered alone") as report:
-            running = [
-                RealNetwork(name, self.inputs, names(self.exits), self.threads, report, values_of(self.values))
-                for name in models
-            ]
+        stated = None if networks is None else as_served(networks)
+        running = self.run(models, self.threads)
         with progress("runs") as report:
             return running, validate_simulator(
                 running, grid, networks=stated, b_max=self.b_max, slo_s=objective(self.slo), progress=report
@@ -128,17 +121,17 @@ def command(
     if model is None:
         raise InputError("model: expected an ONNX file, or digits, found none; name one, or state --recorded DIR")
     from ...machine.measurement import machine
-    from ...machine.validation_page import check_validation_folder, write_validation
+    from ...machine.validation_page import VALIDATION_FOLDER, write_validation
     from ...plots import check_picture, picture_bytes
     from ...plots.validation import draw_validation
 
     grid, models = trial.grid(how.seed), names(model) or []
     refuse_shared(models, "several with commas between", inputs=how.inputs, exits=how.exits)
-    picture.check([how.inputs, how.networks, output])
+    picture.check([how.inputs, trial.networks, output])
     if output is not None:
-        check_validation_folder(output, picture.force)
+        VALIDATION_FOLDER.check(output, picture.force)
         check_picture(output, replace=picture.force, suffixes=None)
-    running, validation = how.validate(models, grid)
+    running, validation = how.validate(models, trial.networks, grid)
     about = _facts(running, grid, validation, how.slo, trial.think) | {
         "answers": f"{validation.answers_wrong:,} are wrong"
         if validation.answers_wrong
@@ -164,7 +157,7 @@ def command(
             "use an idle machine, or allow a larger error (--within)"
         )
     record = {"model": model, "machine": machine(), "runtime": running[0].runtime, "within": grid.within}
-    record |= {} if grid.clients is None else {"clients": list(grid.loads), "think": trial.think or "0"}
+    record |= clients_record(grid.clients and list(grid.loads), trial.think)
     record["validation"] = validation
     show(as_json, "fluidb.validate-output/1", record, text, output)
     if picture.plot is not None:

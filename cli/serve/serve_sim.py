@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..declare import option
-from ..options import AsJson, PictureOptions, ReplayFiles, Served, ServiceOptions, Threshold, duration, objective_record
+from ..options import (
+    AsJson,
+    PictureOptions,
+    ReplayFiles,
+    Served,
+    ServiceOptions,
+    Threshold,
+    clients_record,
+    duration,
+    objective_record,
+)
 from ..render import (
     bounds,
     facts,
@@ -60,10 +70,9 @@ def command(
             requirements=required, record=files.timeline is not None, progress=report,
         )  # fmt: skip
     written, judged = files.write(result.replay, result.policy, picture), result.requirements
-    closed = {} if served.clients is None else {"clients": simulated.clients, "think": simulated.think or "0"}
     told, text = record_of(result, simulated.slo), list(text_of(result))
     record = {
-        "design": directory, "trace": simulated.trace, **closed, **told,
+        "design": directory, "trace": simulated.trace, **clients_record(simulated.clients, simulated.think), **told,
         **({"requirements": judged} if judged else {}),
     }  # fmt: skip
     if judged:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...formats import InputError, did_you_mean
+from ...formats.array_types import Floats, Ints
 from ...platforms.engine import Engine
-from .engine import Floats
 from .errors import CONFIDENCE, Bound, LeftOut, RowFit, TimesError, judge, times_error
-from .fit import COARSE, CONSTANTS, SLOWEST, Ints, TimedRows, alike
+from .fit import COARSE, CONSTANTS, SLOWEST, TimedRows, alike
 from .measurements import Measurement
 
 PARTS = 6

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...rules.pad_or_split import Bools, Floats, decision_map, ideal_batch_sizes
+from ...formats.array_types import Bools, Floats
+from ...rules.pad_or_split import decision_map, ideal_batch_sizes
 from ...tables.decisions import DecisionTable, PointRow, WidthRow
 from ...tables.latency import LatencyTable
 

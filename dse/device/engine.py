@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import AnyPath
+from ...formats.array_types import Floats
 from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.works import LayerWork, layer_works
 from ...platforms.engine import WINOGRAD, WINOGRAD_WEIGHTS, Engine
 from ...tables.latency import LatencyTable
-from ...tables.layer_use import LayerRole, LayerUse
-
-Floats = NDArray[np.float64]
+from .layer_uses import table_on, timed_layers
 
 
 class Needs(NamedTuple):
@@ -181,25 +179,5 @@ def tabulate_engine(file: NetworkFile, path: AnyPath, engine: Engine) -> Latency
     network = build_network(file, path)
     need = needs(file, path, engine)
     times = np.array([batch_times(need, engine, b) for b in range(1, engine.b_max + 1)]).T
-    uses: list[LayerUse] = []
-    for work, time_s in zip(need.works, times, strict=True):
-        role: LayerRole = "head" if work.in_head else "backbone"
-        if uses and work.gemm is None and (uses[-1].stage, uses[-1].role) == (work.stage, role):
-            together = np.array(uses[-1].time_s) + time_s
-            uses[-1] = uses[-1].model_copy(update={"time_s": together.tolist()})
-        elif time_s[0]:
-            uses.append(LayerUse(name=work.name, stage=work.stage, role=role, time_s=time_s.tolist()))
-    return LatencyTable(
-        network=network.name,
-        platform=engine.name,
-        exits=network.exits,
-        b_max=engine.b_max,
-        layers=uses,
-        lanes=engine.lanes,
-        load=engine.load(),
-        gather_s=engine.gathers_s(len(network.exits)),
-        wake_up_s=engine.wake_up_s,
-        host=engine.host,
-        measured=engine.measured,
-        measured_confidence=engine.measured_confidence,
-    )
+    layers = list(timed_layers(need.works, times))
+    return table_on(engine, network, layers, measured=engine.measured, measured_confidence=engine.measured_confidence)

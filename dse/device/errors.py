@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...formats.array_types import Floats
 from ...platforms.engine import Engine
 from ...rules.quantiles import student_t
-from .engine import Floats, layer_times
+from .engine import layer_times
 from .measurements import Measurement
 
 CONFIDENCE = 0.9

@@ -7,14 +7,12 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Floats, Ints
 from ...platforms.engine import Engine
-from .engine import Floats, Needs
+from .engine import Needs
 from .kernels import EDGE, Cases, nearest
 from .measurements import Measurement
-
-Ints = NDArray[np.int64]
 
 CONSTANTS: dict[str, float | None] = {
     "effective_gb_s": None, "effective_mhz": None, "not_hidden": 0.0, "layer_s": 0.0, "inference_s": 0.0,

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import AnyPath
+from ...formats.array_types import Floats, Ints
 from ...models.schema import NetworkFile
 from ...platforms.engine import MOST, Engine
-from .engine import Floats, Needs, batch_times, by_unit, layer_times, needs, shape_cycles
-
-Ints = NDArray[np.int64]
+from .engine import Needs, batch_times, by_unit, layer_times, needs, shape_cycles
 
 EQUAL = 1e-12
 """Times that differ by no more than this share are equal."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from ...formats import AnyPath, InputError, check_own_folder, table_text, write_directory
+from ...formats import AnyPath, InputError, OwnFolder, table_text
 from ...models import Layer, Network
 from ...models.loader import build_network
 from ...models.schema import NetworkFile
@@ -18,22 +17,13 @@ from ...platforms.writer import platform_text
 from ...tables.decisions import DECISIONS_FILE, DecisionTable
 from ...tables.files import LATENCY_FILE
 from ...tables.latency import LatencyTable
-from ...tables.layer_use import MAX_S, LayerRole, LayerUse, layer_groups
+from ...tables.layer_use import MAX_S
 from .decisions import DecisionPoint, sum_up, tabulate_decisions
 from .engine import tabulate_engine
+from .layer_uses import TimedLayer, table_on, timed_layers
 
 ENGINE_FILE = "engine.toml"
-DEVICE_FILES = {LATENCY_FILE, DECISIONS_FILE, ENGINE_FILE}
-"""All that fluidb keeps in the folder of a device's table."""
-
-
-class _Use(NamedTuple):
-    """A :class:`LayerUse` whose times are not checked yet."""
-
-    name: str
-    stage: int
-    role: LayerRole
-    time_s: list[float]
+DEVICE_FOLDER = OwnFolder("the latency table of a device", LATENCY_FILE, {LATENCY_FILE, DECISIONS_FILE, ENGINE_FILE})
 
 
 def tabulate_file(file: NetworkFile, path: AnyPath, device: Device) -> LatencyTable:
@@ -46,7 +36,7 @@ def tabulate_file(file: NetworkFile, path: AnyPath, device: Device) -> LatencyTa
 def tabulate_device(network: Network, device: Device) -> LatencyTable:
     """The same for a network as lowered; an engine needs the file, which has the windows of its layers."""
     count, widths = len(network.exits), None
-    layers: list[_Use] = []
+    layers: list[TimedLayer] = []
     if isinstance(device, TimedDevice):
         if (device.network, device.stage_count) != (network.name, count):
             raise InputError(
@@ -57,7 +47,8 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
     elif not isinstance(device, AnalyticDevice):
         raise InputError(f"{device.name}: an engine needs the network's file (tabulate_file), found a lowered network")
     else:
-        layers = [*_resumes(count, device), *_layers(network, device), *_checks(count, device)]
+        times = np.array([_layer_s(layer, device) for layer in network.layers])
+        layers = [*_resumes(count, device), *timed_layers(network.layers, times), *_checks(count, device)]
         layers.sort(key=lambda layer: layer.stage)  # stable: a stage is resumed before its layers, and checked after
         stage_s = np.zeros((1, count, device.b_max))
         for layer in layers:
@@ -68,29 +59,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
             f"{device.name}: expected every stage of {network.name} to take time, and a pass at most {MAX_S:g} s; "
             "found another: check the floors and slopes, and bandwidth_gb_s"
         )
-    return LatencyTable(
-        network=network.name,
-        platform=device.name,
-        exits=network.exits,
-        widths=widths,
-        b_max=device.b_max,
-        layers=[LayerUse(**use._asdict()) for use in layers],
-        stage_s=None if layers else stage_s.tolist(),
-        lanes=device.lanes,
-        load=device.load(),
-        gather_s=device.gathers_s(count),
-        wake_up_s=device.wake_up_s,
-        host=device.host,
-    )
-
-
-def _layers(network: Network, device: AnalyticDevice) -> Iterator[_Use]:
-    """Times of the layers that take any; memory-only layers are counted with the product before them."""
-    for group in layer_groups(network.layers):
-        first = network.layers[group[0]]
-        time_s = np.sum([_layer_s(network.layers[index], device) for index in group], axis=0)
-        if time_s[0]:
-            yield _Use(first.name, first.stage, "head" if first.in_head else "backbone", time_s.tolist())
+    return table_on(device, network, layers, widths=widths, stage_s=None if layers else stage_s.tolist())
 
 
 def _layer_s(layer: Layer, device: AnalyticDevice) -> list[float]:
@@ -101,16 +70,16 @@ def _layer_s(layer: Layer, device: AnalyticDevice) -> list[float]:
     return [device.product_s(layer.gemm.macs, b, in_bridge=layer.role == "bridge") for b in batches]
 
 
-def _resumes(count: int, device: AnalyticDevice) -> list[_Use]:
+def _resumes(count: int, device: AnalyticDevice) -> list[TimedLayer]:
     """Starts of the stages behind an exit."""
     time_s = [device.resume_s(b) for b in range(1, device.b_max + 1)]
-    return [_Use(f"exit{number}/resume", number + 1, "resume", time_s) for number in range(1, count) if time_s[0]]
+    return [TimedLayer(f"exit{number}/resume", number + 1, "resume", time_s) for number in range(1, count) if time_s[0]]
 
 
-def _checks(count: int, device: AnalyticDevice) -> list[_Use]:
+def _checks(count: int, device: AnalyticDevice) -> list[TimedLayer]:
     """Exit checks, after the heads of all exits but the last."""
     time_s = [device.check_s] * device.b_max
-    return [_Use(f"exit{number}/check", number, "check", time_s) for number in range(1, count) if device.check_s]
+    return [TimedLayer(f"exit{number}/check", number, "check", time_s) for number in range(1, count) if device.check_s]
 
 
 class DeviceTables(NamedTuple):
@@ -125,11 +94,6 @@ class DeviceTables(NamedTuple):
         return sum_up(self.latency, self.decisions)
 
 
-def check_device_folder(folder: AnyPath, *, replace: bool) -> None:
-    """Refuse a folder that is in use, before any work is done."""
-    check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, DEVICE_FILES)
-
-
 def write_device(
     table: LatencyTable, folder: AnyPath, engine: Engine | None = None, *, replace: bool = False
 ) -> DeviceTables:
@@ -137,10 +101,9 @@ def write_device(
 
     With them an engine that was searched.
     """
-    check_device_folder(folder, replace=replace)
     made = DeviceTables(table, tabulate_decisions(table))
     files = {LATENCY_FILE: table_text(made.latency), DECISIONS_FILE: table_text(made.decisions)}
     if engine is not None:
         files[ENGINE_FILE] = platform_text(engine)
-    write_directory(folder, files, replace=replace)
+    DEVICE_FOLDER.write(folder, files, replace=replace)
     return made

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import AnyPath, InputError, check_own_folder, is_folder, read_table, table_text, write_directory
+from ...formats import AnyPath, InputError, OwnFolder, is_folder, read_table, table_text
+from ...formats.array_types import Floats
 from ...models.candidates import find_candidates, with_exits
 from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.writer import network_text
 from ...platforms import Device, load_platform
 from ...rules.exit_choice import ChoiceStep, ExitChoice, choose_exits
-from ...rules.exit_log import Floats, Log, log_of
+from ...rules.exit_log import Log, log_of
 from ...rules.exit_thresholds import ExitGoal
 from ...rules.exit_times import replay_exits
 from ...tables.exit_plan import (
@@ -36,7 +37,9 @@ from ...traffic.samples import Samples, samples_bytes
 from ..device.tabulate import tabulate_file
 from .measured_times import read_measured_times
 from .stage_times import keep_exits
-from .tabulate import expected_of, table_of_times, tabulate_pattern, tabulate_step, tabulate_times
+from .tabulate import ASKED, expected_of, table_of_times, tabulate_pattern, tabulate_step, tabulate_times
+
+EXITS_FOLDER = OwnFolder("a plan of exits", EXITS_FILE, PLAN_FILES)
 
 
 class PlanResult(NamedTuple):
@@ -96,13 +99,7 @@ def plan_exits(
     plan = ExitPlan(
         network=file.name,
         platform=table.platform,
-        batch=goal.batch,
-        width=goal.width,
-        precision=goal.precision,
-        slow=goal.slow,
-        gain=goal.gain,
-        posterior=goal.posterior,
-        guard=goal.guard,
+        **{name: getattr(goal, name) for name in ASKED},
         measure=measure.name,
         confidences=[measure.to_file(value) for value in goal.thresholds],
         exits=exits,
@@ -235,7 +232,6 @@ def _nearest_miss(
 
 def write_plan(planned: PlanResult, folder: AnyPath, *, replace: bool = False) -> None:
     """Write a plan into a folder of its own, whole or not at all."""
-    check_plan_folder(folder, replace=replace)
     tables = {
         EXITS_FILE: planned.plan,
         TIMES_FILE: planned.times,
@@ -244,9 +240,4 @@ def write_plan(planned: PlanResult, folder: AnyPath, *, replace: bool = False) -
     }
     files: dict[str, str | bytes] = {name: table_text(table) for name, table in tables.items()}
     files |= {NETWORK_FILE: network_text(planned.network), SAMPLES_FILE: samples_bytes(planned.samples)}
-    write_directory(folder, files, replace=replace)
-
-
-def check_plan_folder(folder: AnyPath, *, replace: bool, apart: Iterable[AnyPath] = ()) -> None:
-    """Refuse, before any work is done, a folder that a plan cannot be written to, or that holds one of ``apart``."""
-    check_own_folder(folder, replace, "a plan of exits", EXITS_FILE, PLAN_FILES, apart=apart)
+    EXITS_FOLDER.write(folder, files, replace=replace)

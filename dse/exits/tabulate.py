@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from ...models import Exit, Network
 from ...rules.exit_choice import CandidateVerdict, ChoiceStep, ExitChoice
 from ...rules.exit_log import Log
@@ -21,6 +23,9 @@ from ...tables.exit_plan import (
 from ...tables.latency import LatencyTable
 from ...traffic.measures import MEASURES, Measure
 from .stage_times import stage_times
+
+ASKED = tuple(field.name for field in fields(ExitGoal) if field.name != "thresholds")
+"""What a plan states of its goal under the same names; thresholds it states as its measure has them."""
 
 
 def tabulate_times(name: str, table: LatencyTable, network: Network) -> InferenceTime:
@@ -111,7 +116,5 @@ def expected_of(replay: LogReplay) -> PlanFigures:
 
 def goal_of(plan: ExitPlan) -> ExitGoal:
     """The goal of a plan, as the choice takes it."""
-    return ExitGoal(
-        plan.batch, plan.precision, plan.slow, plan.width, plan.gain, plan.posterior, plan.guard,
-        tuple(map(MEASURES[plan.measure].to_array, plan.confidences)),
-    )  # fmt: skip
+    thresholds = tuple(map(MEASURES[plan.measure].to_array, plan.confidences))
+    return ExitGoal(**{name: getattr(plan, name) for name in ASKED}, thresholds=thresholds)

@@ -14,7 +14,8 @@ from ..engine import LAYER_START, PREPARE, RECORD_WORDS, Port
 from ..integers import reference
 from ..integers.layer_jobs import EngineLayer
 from ..integers.network import WORD_TYPE, IntegerNetwork, Integers, ProductLayer
-from .memory import PARTS, End, Image, Part, parts_of, stages_of
+from .memory import PARTS, Image
+from .places import End, Part, parts_of, pitch_of_inputs, stages_of
 from .program import TimedJob
 
 Rows = NDArray[np.int64]
@@ -101,36 +102,37 @@ class Script:
         self.add(Command.ENTRY, number, int(entry, 2))
 
     def inputs(self, layer: EngineLayer, rows: Rows) -> Integers:
-        """The inputs of a layer, with the constant of a product."""
+        """The inputs of a layer by channel, with the constants of a product."""
         maps = self.maps[layer.inputs[0]][rows]
-        return reference.with_constant(layer, maps) if isinstance(layer, ProductLayer) else maps
+        both = reference.with_constant(layer, maps) if isinstance(layer, ProductLayer) else maps
+        return both.reshape(len(rows), -1, *maps.shape[2:])
 
-    def of_channels(self, command: Command, layer: EngineLayer, first: int, slot: int, values: Integers) -> None:
-        """Channels of the inputs of a pool, which may lie apart; `slot` is the place of the first sample."""
-        place = self.places[layer.name]
-        address = place.x + slot * place.x_sample + first * place.x_channel
-        if place.x_channel == values[0, 0].size:
-            self._words(command, address, place.x_sample, values)
+    def _channels(self, command: int, address: int, strides: tuple[int, int], values: Integers) -> None:
+        """Channels of a map of each sample; ``strides``: words from a sample, and from a channel, to the next."""
+        sample, pitch = strides
+        if pitch == values[0, 0].size:
+            self._words(command, address, sample, values)
             return
         for channel in range(values.shape[1]):
-            self._words(command, address + channel * place.x_channel, place.x_sample, values[:, channel])
+            self._words(command, address + channel * pitch, sample, values[:, channel])
 
     def supply(self, layer: EngineLayer, part: Part, rows: Rows, slot: int) -> None:
         """Write a part of the inputs of a layer for samples; `slot` is the place of the first in the maps."""
         place, values = self.places[layer.name], self.maps[layer.inputs[0]][rows]
-        if isinstance(layer, ProductLayer) and part.channels == len(values[0]):
-            self._words(Command.WRITE, place.x + slot * place.x_sample, place.x_sample, self.inputs(layer, rows))
-            return
-        values = values[:, part.first : part.first + part.channels]
-        self.of_channels(Command.WRITE, layer, part.first, slot, values)
+        at, strides = place.x + slot * place.x_sample, (place.x_sample, place.x_channel)
+        if part.channels == values.shape[1]:
+            values, strides = self.inputs(layer, rows), (place.x_sample, pitch_of_inputs(place, layer))
+        else:
+            values = values[:, part.first : part.first + part.channels]
+        self._channels(Command.WRITE, at + part.first * place.x_channel, strides, values)
 
     def _residual(self, command: int, layer: EngineLayer, part: Part, rows: Rows, slot: int) -> None:
-        """A part of the map that the store of a product adds; others may lie between its channels."""
+        """A part of the map that the store of a product adds."""
         place = self.places[layer.name]
         assert place.residual is not None
-        for channel in range(part.first, part.first + part.channels):
-            at = place.residual.at + slot * place.y_sample + channel * place.y_channel
-            self._words(command, at, place.y_sample, self.maps[place.residual.name][rows][:, channel])
+        values = self.maps[place.residual.name][rows][:, part.first : part.first + part.channels]
+        at = place.residual.at + slot * place.y_sample + part.first * place.y_channel
+        self._channels(command, at, (place.y_sample, place.y_channel), values)
 
     def hand_over(self, stage: int, rows: Rows, slot: int) -> None:
         """Write what layers after a stage read of it and before it, 0 being the input, where they expect it."""
@@ -172,17 +174,18 @@ class Script:
         place = self.places[layer.name]
         maps = self.maps[place.map][rows]
         values = maps.reshape(*maps.shape[:2], -1)
-        between = np.full((*values.shape[:2], place.y_channel - values.shape[2]), place.filling, WORD_TYPE)
+        channels, R = values.shape[1:]
+        behind_sample = place.y_sample - channels * place.y_channel
+        between = np.zeros((len(rows), channels, place.y_channel - R), WORD_TYPE)
+        if place.filling and not behind_sample:
+            between[..., place.y_channel // 2 - R :] = place.filling
         values = np.concatenate([values, between], axis=2).reshape(len(rows), -1)
         if place.filling:
-            behind = np.full((len(rows), place.y_sample - values.shape[1]), place.filling, WORD_TYPE)
+            behind = np.full((len(rows), behind_sample), place.filling, WORD_TYPE)
             values = np.concatenate([values, behind], axis=1)
         self._words(Command.EXPECT, place.y + slot * place.y_sample, place.y_sample, values)
-        inputs = self.inputs(layer, rows)
-        if isinstance(layer, ProductLayer):
-            self._words(Command.EXPECT, place.x + slot * place.x_sample, place.x_sample, inputs)
-        else:
-            self.of_channels(Command.EXPECT, layer, 0, slot, inputs)
+        strides = place.x_sample, pitch_of_inputs(place, layer)
+        self._channels(Command.EXPECT, place.x + slot * place.x_sample, strides, self.inputs(layer, rows))
         if place.residual:
             whole = Part(place.residual.name, 0, self.network.size(place.residual.name).channels)
             self._residual(Command.EXPECT, layer, whole, rows, slot)

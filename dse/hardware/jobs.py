@@ -124,7 +124,7 @@ class Job(NamedTuple):
         Words from a sample of the inputs, a sample or a channel of the outputs to the next, if others lie between
         them; 0 if none do.
     x_channel : int
-        Words from a channel of the inputs of a pool to the next; 0 if they follow one another.
+        Words from a channel of the inputs to the next, with ``x_sample``; 0 if they follow one another.
     shared : bool
         Whether all groups have one copy of the weights.
     maximum : bool
@@ -191,7 +191,7 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
     _, T_P, T_C, V, _ = job.tile
     samples, y_channel = b // passes, job.y_channel or R
     x_sample, y_sample = job.x_sample or groups * window.words, job.y_sample or groups * C * y_channel
-    of_beat = max(words // stride_x, 1)
+    x_channel, of_beat = job.x_channel or height * width, max(words // stride_x, 1)
     kernel_y, kernel_x = (n * d for n, d in zip(window.kernel, window.dilation, strict=True))
     add = job.addition
     low, high = (add.low, add.high) if add else (job.low, job.high)
@@ -216,15 +216,15 @@ def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
         "slot_rows": (-(-job.rows // V) | 1) * V,
         "x_base": x if window.along_P else x - window.pad[0] * width - window.pad[1],
         "x_sample": x_sample, "x_column": B_R * x_sample, "x_run": samples * x_sample,
-        "x_group": job.x_channel or window.words,
+        "x_group": window.channels * x_channel,
         "x_tile": turn * B_R * x_sample, "x_block": down * x_sample,
-        "x_step": T_P if window.along_P else (channels * height + step_y) * width + step_x,
+        "x_step": T_P if window.along_P else channels * x_channel + step_y * width + step_x,
         "along_P": window.along_P, "of_beat": of_beat, "beat_words": of_beat * stride_x,
         "stride_x": stride_x, "stride_y": stride_y, "span_x": line * stride_x, "span_y": lines * stride_y,
         "block_x": at * stride_x, "block_y": block_lines * stride_y,
         "dilation_x": window.dilation[1], "dilation_y": window.dilation[0], "kernel_x": kernel_x, "kernel_y": kernel_y,
         "step_x": step_x, "step_y": step_y,
-        "x_window": window.dilation[0] * width - kernel_x, "x_channel": (height - kernel_y) * width,
+        "x_window": window.dilation[0] * width - kernel_x, "x_channel": x_channel - kernel_y * width,
         "pad_x": window.pad[1], "pad_y": window.pad[0], "width": width, "height": height,
         "w_base": weights, "w_group": 0 if job.shared else P * C, "w_step": T_P * C,
         "y_base": y, "y_sample": y_sample, "y_column": B_R * y_sample, "y_run": samples * y_sample,

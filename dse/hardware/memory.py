@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from enum import IntEnum
-from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...formats import InputError
 from ..engine import BLOCKS_BITS, NUMBER_BITS, RECORD_WORDS, ROWS_BITS, WORD_BITS
-from ..integers.layer_jobs import EngineLayer, engine_layers, job_of
-from ..integers.network import WORD_TYPE, ConcatLayer, IntegerNetwork, Integers, ProductLayer
+from ..integers.layer_jobs import engine_layers, job_of
+from ..integers.network import WORD_TYPE, IntegerNetwork, Integers, ProductLayer
 from ..npu.fbcb import K_BITS, FbcbTable
 from . import jobs
-from .program import TimedJob, additions_of
+from .places import Location, Part, pitch_of_inputs, places_of
+from .program import TimedJob
 
 MAX_WORDS = 2**NUMBER_BITS
 """Words that an address reaches."""
@@ -25,86 +24,6 @@ PARTS = NUMBER_BITS // WORD_BITS
 """Words that hold a number, the lowest first."""
 
 SCHEMA = "fluidb.memory/2"
-
-
-class End(IntEnum):
-    """What follows a layer, in its record."""
-
-    NEXT = 0  # the next layer
-    HOST = 1  # the host, which makes the inputs of the next layer
-    EXIT = 2  # the scheduler: the last layer of a stage
-
-
-class Part(NamedTuple):
-    """Channels of a layer's inputs that the host writes: a map, or the whole map that the layer reads."""
-
-    name: str
-    first: int
-    channels: int
-
-
-class Addend(NamedTuple):
-    """A map that the store adds to the outputs of a product; it lies as these do, from an address on.
-
-    Attributes
-    ----------
-    name : str
-        The map.
-    at : int
-        The address of its first sample.
-    host : tuple of Part
-        What the host writes of it.
-    """
-
-    name: str
-    at: int
-    host: tuple[Part, ...]
-
-
-class Location(NamedTuple):
-    """A product or a pool in the memory; addresses in words of 16 bits.
-
-    Attributes
-    ----------
-    map : str
-        What it writes: its own map, or the addition that its store does.
-    x, weights, y : int
-        Of the first sample's inputs, of the weights, of the first sample's outputs.
-    x_sample, y_sample : int
-        Words from a sample to the next.
-    x_channel, y_channel : int
-        Words from a channel to the next.
-    joined : bool
-        Whether its inputs lie where the NPU writes them, or where the host does for all that read them.
-    host : tuple of Part
-        What the host writes of its inputs, if it did not for a layer before it.
-    filling : int
-        The constant behind the outputs of each sample, or of each channel if others follow at twice their words, for
-        the products that read it there; 0 if there is none.
-    end : End
-        What follows it.
-    residual : Addend, optional
-        What its store adds to its outputs.
-    """
-
-    map: str
-    x: int
-    weights: int
-    y: int
-    x_sample: int
-    y_sample: int
-    x_channel: int
-    y_channel: int
-    joined: bool
-    host: tuple[Part, ...]
-    filling: int
-    end: End
-    residual: Addend | None = None
-
-    @property
-    def all_host(self) -> tuple[Part, ...]:
-        """What the host writes of all that it reads."""
-        return self.host + (self.residual.host if self.residual else ())
 
 
 class Image(NamedTuple):
@@ -128,198 +47,6 @@ def record(job: jobs.Job, words: int, place: Location, entry: str, block_bits: i
     numbers = [*reversed(kept[len(jobs.LAYOUT_FIELDS) :]), fields["y_base"], fields["x_base"]]
     numbers += [(code << BLOCKS_BITS | blocks) << ROWS_BITS | last + 1, int(place.end)]
     return numbers + [0] * (RECORD_WORDS - len(numbers))
-
-
-def stages_of(network: IntegerNetwork) -> dict[str, int]:
-    """The stage that makes each map; 0 if it is there before the first."""
-    return {"input": 0} | {layer.name: layer.stage for layer in network.layers}
-
-
-def begins(network: IntegerNetwork, layer: ConcatLayer) -> list[int]:
-    """The first channel of each input of a concatenation."""
-    counts = [network.size(name).channels for name in layer.inputs]
-    return list(accumulate(counts[:-1], initial=0))
-
-
-def parts_of(network: IntegerNetwork, name: str, first: int = 0) -> list[Part]:
-    """The maps that a map has, in the order of its channels, in concatenations of concatenations too."""
-    layer = None if name == "input" else network.layer(name)
-    if not isinstance(layer, ConcatLayer):
-        return [Part(name, first, network.size(name).channels)]
-    inputs = zip(layer.inputs, begins(network, layer), strict=True)
-    return [part for source, begin in inputs for part in parts_of(network, source, first + begin)]
-
-
-class _Home(NamedTuple):
-    """Where a map lies, that may be a part of another."""
-
-    name: str  # of the largest map that has it
-    first: int  # its first channel there
-
-
-class _Store(NamedTuple):
-    """A map that is part of no other: its address, words to the next sample and channel, and the constant behind."""
-
-    at: int
-    sample: int
-    channel: int
-    filling: int
-
-
-class _Places:
-    """Places of maps, from an address on, as the layers of the engine need them."""
-
-    def __init__(self, network: IntegerNetwork, layers: list[EngineLayer], first: int, b_max: int, beat: int) -> None:
-        self.network, self.at, self.b_max, self.beat = network, first, b_max, beat
-        self.products = [layer for layer in layers if isinstance(layer, ProductLayer)]
-        self.additions = additions_of(network)
-        self.results = {self.result(layer.name): layer for layer in layers}
-        self.parents: dict[str, _Home] = {}  # the concatenation that has a map, the first of several
-        for layer in network.layers:
-            if isinstance(layer, ConcatLayer):
-                for name, begin, shift in zip(layer.inputs, begins(network, layer), layer.shifts, strict=True):
-                    if shift == 0:
-                        self.parents.setdefault(name, _Home(layer.name, begin))
-        self.alike = self.families()
-        self.stored: dict[str, _Store] = {}
-        self.written: set[_Home] = set()  # by the host
-
-    def result(self, product: str) -> str:
-        """The map that a product writes."""
-        return self.additions[product].name if product in self.additions else product
-
-    def families(self) -> dict[str, set[str]]:
-        """Maps that are part of no other and lie alike, as one is added to the other or to what is added to it."""
-        alike: dict[str, set[str]] = {}
-        for addition in self.additions.values():
-            homes = {self.home(name).name for name in (addition.name, *addition.inputs) if name not in self.additions}
-            every = set().union(*(alike.get(name, {name}) for name in homes))
-            alike |= dict.fromkeys(every, every)
-        return alike
-
-    def take(self, words: int) -> int:
-        """The address of this number of words, which are taken; it is a multiple of the words of a beat."""
-        begin = self.at
-        self.at += -(-words // self.beat) * self.beat
-        return begin
-
-    def home(self, name: str) -> _Home:
-        """Where a map lies."""
-        first = 0
-        while name in self.parents:
-            name, begin = self.parents[name]
-            first += begin
-        return _Home(name, first)
-
-    def store(self, name: str) -> _Store:
-        """The store of a map that is part of no other; the constants behind it are of the products that read it."""
-        if name not in self.stored:
-            family = self.alike.get(name, {name})
-            by_channel = all(map(self.by_channel, family))
-            sample = max(self.wanted(one, by_channel).sample for one in family)
-            self.stored[name] = self.wanted(name, by_channel)._replace(at=self.take(self.b_max * sample), sample=sample)
-        return self.stored[name]
-
-    def readers(self, name: str) -> list[ProductLayer]:
-        """The products that read a map."""
-        return [layer for layer in self.products if layer.inputs[0] == name]
-
-    def by_channel(self, name: str) -> bool:
-        """Whether all that read a map want one constant behind each of its channels."""
-        _, height, width = self.network.size(name)
-        whole, readers = height * width > 1 and len(parts_of(self.network, name)) == 1, self.readers(name)
-        return whole and len({layer.constant for layer in readers}) == 1 and all(map(_by_channel, readers))
-
-    def wanted(self, name: str, by_channel: bool) -> _Store:
-        """A store for a map alone, at no address yet."""
-        channels, height, width = self.network.size(name)
-        plane = height * width
-        filling = max([0, *(layer.constant for layer in self.readers(name) if by_channel or layer.groups == 1)])
-        if by_channel:
-            return _Store(0, 2 * channels * plane, 2 * plane, filling)
-        return _Store(0, channels * plane + (plane if filling else 0), plane, filling)
-
-    def fits(self, layer: EngineLayer) -> bool:
-        """Whether a layer can read its inputs where they are written, without a copy of its own."""
-        (source,) = layer.inputs
-        home = self.home(source)
-        if home.name == source and len(parts_of(self.network, source)) == 1:
-            self.store(source)
-        if home.name not in self.stored:
-            return False
-        if not isinstance(layer, ProductLayer):
-            return True  # the channels of a pool may lie apart
-        store, (channels, height, width) = self.stored[home.name], self.network.size(source)
-        if not layer.constant:
-            return store.channel == height * width
-        if store.filling != layer.constant:
-            return False
-        if store.channel > height * width:
-            return _by_channel(layer)
-        return layer.groups == 1 and home.first + channels == self.network.size(home.name).channels
-
-    def by_host(self, source: str) -> tuple[Part, ...]:
-        """What the host writes of a map in its place: what neither the NPU nor it wrote there before."""
-        home, parts = self.home(source), []
-        for part in parts_of(self.network, source):
-            place = _Home(home.name, home.first + part.first)
-            if place not in self.written and (part.name not in self.results or self.home(part.name) != place):
-                self.written.add(place)
-                parts.append(part)
-        return tuple(parts)
-
-    def place(self, layer: EngineLayer) -> Location:
-        """The place of the next layer."""
-        job = job_of(self.network, layer)
-        weights, joined = self.take(job.weights.size), self.fits(layer)
-        (source,) = layer.inputs
-        if joined:
-            home = self.home(source)
-            before = self.stored[home.name]
-            x, x_sample, x_channel = before.at + home.first * before.channel, before.sample, before.channel
-        else:
-            x_sample, (_, height, width) = job.groups * job.window.words, self.network.size(source)
-            x, x_channel = self.take(self.b_max * x_sample), height * width
-        result = self.result(layer.name)
-        home = self.home(result)
-        store = self.store(home.name)
-        filling, y = store.filling if home.name == result else 0, store.at + home.first * store.channel
-        host = self.by_host(source) if joined else (Part(source, 0, self.network.size(source).channels),)
-        residual = self.residual(layer)
-        strides = x_sample, store.sample, x_channel, store.channel
-        return Location(result, x, weights, y, *strides, joined, host, filling, End.EXIT, residual)
-
-    def residual(self, layer: EngineLayer) -> Addend | None:
-        """What the store of a layer adds."""
-        if layer.name not in self.additions:
-            return None
-        (name,) = (name for name in self.additions[layer.name].inputs if name != layer.name)
-        home = self.home(name)
-        store = self.store(home.name)
-        return Addend(name, store.at + home.first * store.channel, self.by_host(name))
-
-
-def _by_channel(layer: ProductLayer) -> bool:
-    """Whether each channel of a product's inputs is a group, with a constant behind it."""
-    return layer.groups > 1 and layer.channels == 1 + bool(layer.constant) > 1
-
-
-def places_of(
-    network: IntegerNetwork, order: list[str], first: int, b_max: int, beat: int
-) -> tuple[dict[str, Location], int]:
-    """Where layers, in the order in which they run, are from an address on; and the first address behind them.
-
-    ``first`` is a multiple of the words of a ``beat``.
-    """
-    layers: list[Any] = [network.layer(name) for name in order]
-    stages = stages_of(network)
-    maps = _Places(network, layers, first, b_max, beat)
-    places = {layer.name: maps.place(layer) for layer in layers}
-    for layer, after in pairwise(layers):
-        if after.stage == layer.stage:
-            by_host = any(stages[part.name] == layer.stage for part in places[after.name].all_host)
-            places[layer.name] = places[layer.name]._replace(end=End.HOST if by_host else End.NEXT)
-    return places, maps.at
 
 
 def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb: FbcbTable, words: int) -> Image:
@@ -354,9 +81,8 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
     for layer, (name, row), entries in zip(records, timed.items(), fbcb.rows, strict=True):
         place, product = places[name], products[name]
         weights = job_of(network, product).weights.ravel()
-        strides = {key: getattr(place, key) for key in ("x_sample", "y_sample", "y_channel")}
-        if not isinstance(product, ProductLayer):
-            strides["x_channel"] = place.x_channel
+        pitch = pitch_of_inputs(place, product)
+        strides = {"x_channel": pitch} | {key: getattr(place, key) for key in ("x_sample", "y_sample", "y_channel")}
         for words_, one, entry in zip(layer, row, entries.entries, strict=True):
             job = one.job._replace(**strides)
             if job.addition and place.residual:
@@ -367,8 +93,8 @@ def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb
         if isinstance(product, ProductLayer) and product.constant:
             groups, channels = product.groups, product.channels
             for sample in range(fbcb.b_max):
-                inputs = memory[place.x + sample * place.x_sample :][: product.groups * network.window(product).words]
-                inputs.reshape(groups, channels, -1)[:, -1] = product.constant
+                inputs = memory[place.x + sample * place.x_sample :][: groups * channels * pitch]
+                inputs.reshape(groups, channels, pitch)[:, -1] = product.constant
     return Image(memory, places, fbcb.b_max)
 
 

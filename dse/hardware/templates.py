@@ -10,7 +10,7 @@ from .. import engine
 from ..npu.fbcb import K_BITS, K_NAMES
 from . import jobs
 from .commands import Command, NpuFault, Strobe
-from .memory import End
+from .places import End
 
 RTL = Path(__file__).parent / "rtl"
 ENGINE = RTL / "engine"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ... import __version__
-from ...formats import InputError, check_own_folder, write_directory
+from ...formats import InputError, OwnFolder
 from ...platforms import Board
 from ...tables.files import DESIGN_FILE, LATENCY_FILE
 from ...tables.latency import LatencyTable, read_latency
@@ -263,9 +263,9 @@ def write_hardware(folder: Path, output: Path, *, integers: Path | None = None, 
     """Write the hardware of a design, whole or not at all; with the memory of its network if given in integers."""
     design, fbcb = read_design(folder)
     texts: dict[str, str | bytes] = {**hardware_texts(design, fbcb, read_latency(folder))}
-    own = {*texts, *IMAGE_FILES}
-    check_own_folder(output, replace, "the files of a design's hardware", PACKAGE_FILE, own, apart=[folder, integers])
+    kind = OwnFolder("the files of a design's hardware", PACKAGE_FILE, {*texts, *IMAGE_FILES})
+    kind.check(output, replace, apart=[folder, integers])
     if integers:
         texts |= image_files(integers, design, fbcb)
-    write_directory(output, texts, replace=replace)
+    kind.write(output, texts, replace=replace)
     return [output / name for name in sorted(texts)]

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formats import InputError, check_installed, check_own_folder, open_arrays, write_directory
+from ...formats import InputError, OwnFolder, check_installed, open_arrays
+from ...formats.array_types import Floats
 from ...models.schema import NAME, NetworkFile
 from ...models.writer import network_text
 from . import reference
@@ -21,14 +22,13 @@ from .scales import ScaleChoice
 from .window import Window
 
 NETWORK_FILE = "network.toml"
+INTEGER_FOLDER = OwnFolder("a quantised network", INTEGER_FILE, (INTEGER_FILE, NETWORK_FILE))
 
 MAX_BYTES = 2**30
 """Most bytes of samples; more are refused before they are decompressed."""
 
 PART = 32
 """Samples that run at a time."""
-
-Values = NDArray[np.float64]
 
 
 class ExitReport(NamedTuple):
@@ -113,7 +113,7 @@ def quantise(path: Path, samples: Path, exits: Sequence[str] | None = None) -> Q
     return Quantised(made, network_file(made, path), len(inputs), saturated, reports)
 
 
-def _parts(samples: Values) -> Iterator[Values]:
+def _parts(samples: Floats) -> Iterator[Floats]:
     """The samples, some at a time, so that their maps need little memory."""
     for begin in range(0, len(samples), PART):
         yield samples[begin : begin + PART]
@@ -149,17 +149,11 @@ def write_quantised(quantised: Quantised, folder: Path, *, replace: bool = False
     files: dict[str, str | bytes] = {
         INTEGER_FILE: content(quantised.network), NETWORK_FILE: network_text(quantised.file)
     }  # fmt: skip
-    check_output(folder, replace)
-    write_directory(folder, files, replace=replace)
+    INTEGER_FOLDER.write(folder, files, replace=replace)
     return [folder / name for name in files]
 
 
-def check_output(folder: Path, force: bool) -> None:
-    """Refuse, before any work is done, a folder that is no quantised network's."""
-    check_own_folder(folder, force, "a quantised network", INTEGER_FILE, (INTEGER_FILE, NETWORK_FILE))
-
-
-def _read_samples(path: Path, name: str, shape: tuple[int, int, int]) -> tuple[Values, NDArray[np.int64] | None]:
+def _read_samples(path: Path, name: str, shape: tuple[int, int, int]) -> tuple[Floats, NDArray[np.int64] | None]:
     """Samples, [sample][channel][height][width], and their labels."""
     with open_arrays(path, "expected calibration samples, found no such file") as arrays:
         source = next((known for known in (name, "input") if known in arrays.names), None)
@@ -184,7 +178,7 @@ def _read_samples(path: Path, name: str, shape: tuple[int, int, int]) -> tuple[V
     return values, labels
 
 
-def _run_float(trained: Any, samples: Values) -> dict[str, Values]:
+def _run_float(trained: Any, samples: Floats) -> dict[str, Floats]:
     """The samples, and the outputs of all layers for them, in floating point."""
     outputs = {"input": samples}
     for layer in trained.layers:

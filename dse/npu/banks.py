@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...formats.array_types import Ints
 from ...platforms import Board
 from ..engine import AHEAD, BEAT_BITS, FLIGHT_BITS, SUM_BITS, WORD_BITS
 from .ports import words_of
 from .tiles import FEWEST_ROWS, Tile, Tiles
-
-Ints = NDArray[np.int64]
 
 EXTRA_BITS = SUM_BITS - 2 * WORD_BITS
 """Bits of a sum beyond the bits of a product, also where a board's words are others than the engine's."""

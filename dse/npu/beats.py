@@ -14,6 +14,15 @@ from .kernels import formula, shape_of, tiles_along
 
 
 @formula
+def pitch_of(plane, words):
+    """Words from a channel of a map, of ``plane`` words, to the next: each begins a line.
+
+    A map of one pixel is read, and written, as one row of its channels: these follow one another.
+    """
+    return plane if plane == 1 else np.ceil(plane / words) * words
+
+
+@formula
 def rows_of_beat(source, words):
     """Rows of inputs that a beat of some words holds."""
     return max(np.floor(words / max(source[1], 1)), 1.0)
@@ -195,8 +204,9 @@ def unit_of(extent, tile, several):
 def seconds_along_P(gemm, tile, layout, words):
     """:func:`seconds_of_inputs` where the inputs of a row lie one after the other."""
     R, P, _, groups = gemm
-    T_P, steps, unit = tile[1], tiles_along(P, tile[1]), P if layout[0] * R * groups > 1 else 0
-    begin, next_row = (steps - 1) * T_P, (groups if R == 1 else 1) * P if layout[1] * R > 1 else np.inf
+    T_P, steps, row = tile[1], tiles_along(P, tile[1]), P if R == 1 else pitch_of(P, words)
+    unit = row if layout[0] * R * groups > 1 else 0
+    begin, next_row = (steps - 1) * T_P, (groups if R == 1 else 1) * row if layout[1] * R > 1 else np.inf
     full, final = np.ceil(T_P / words), np.ceil((P - begin) / words)
     seconds = second_lines(next_row - (final - 1) * words, begin, unit, words)
     turns = min(steps - 1, words)  # after as many tiles their places repeat
@@ -206,29 +216,61 @@ def seconds_along_P(gemm, tile, layout, words):
 
 
 @formula
+def first_piece(R, begin, end):
+    """The place in its sample at which a block begins, and its rows of this sample."""
+    at = begin - np.floor(begin / R) * R
+    return at, min(end - begin, R - at)
+
+
+@formula
+def seconds_of_lines(line, source, down, rows, words, start, beats):
+    """Second lines of a window's place ``start``, for each inner index, where each line of rows begins a new beat."""
+    _, stride, step, _, _ = source
+    pieces, of_beat, unit = pieces_of(line, down, rows), rows_of_beat(source, words), max(stride * step, 1.0)
+    next_line = stride * step - (np.ceil(min(line, rows) / of_beat) - 1) * of_beat * stride
+    blocks = np.ceil(down / rows)
+    if rows < line:
+        unit = np.gcd(int(unit), int(rows * stride))
+    return (
+        blocks * second_lines(np.inf, start, unit, words)
+        + (pieces - blocks) * second_lines(next_line, start, unit, words)
+        + (beats - pieces) * second_lines(of_beat * stride, start, unit, words)
+    )
+
+
+@formula
+def seconds_of_samples(R, follows, down, rows, words, start, deep):
+    """Second lines of a window's place ``start``, for each inner index, where a sample's inputs follow one another.
+
+    ``follows``: whether those of the next of ``deep`` inner indices lie in the next channel.
+    """
+    seconds, next_sample = 0.0, second_lines(np.inf, start, 0, words)
+    for m in range(int(np.ceil(down / rows))):
+        begin, end = m * rows, min((m + 1) * rows, down)
+        at, held = first_piece(R, begin, end)
+        first = second_lines(np.inf, start + at, 0, words)
+        if follows and held == end - begin:
+            apart = pitch_of(R, words) - (np.ceil(held / words) - 1) * words
+            first += (second_lines(apart, start + at, 0, words) - first) * (deep - 1) / deep
+        seconds += first + np.ceil((end - begin - held) / R) * next_sample
+    return seconds
+
+
+@formula
 def seconds_of_inputs(gemm, source, tile, layout, rows, words, beats):
     """Share of the beats of inputs that cost a second line; ``beats``: of an inner index and a sample column."""
     R, P, _, _ = gemm
-    _, stride, step, window_rows, window_columns = source
+    line, _, step, window_rows, window_columns = source
     if along_P(R, source):
         return seconds_along_P(gemm, tile, layout, words)
-    line, of_beat, down, deep = line_of(R, source), rows_of_beat(source, words), layout[1] * R, min(tile[1], P)
-    pieces, blocks = pieces_of(line, down, rows), np.ceil(down / rows)
-    unit, next_line, next_index = R, np.inf, np.inf
-    if source[0] > 0:
-        unit = max(stride * step, 1.0)
-        next_line = stride * step - (np.ceil(min(line, rows) / of_beat) - 1) * of_beat * stride
-    elif step == 0 and pieces == blocks and layout[2] == 1:
-        next_index = R - (np.ceil(rows / words) - 1) * words
-    if down > rows:
-        unit = np.gcd(int(unit), int(rows * stride))
-    seconds = 0.0
+    down, follows, seconds = layout[1] * R, step == 0 and layout[2] == 1, 0.0
     for place in range(int(window_rows * window_columns)):
         row, column = np.floor(place / window_columns), place % window_columns
         start = (row - np.floor(window_rows / 2)) * step + column - np.floor(window_columns / 2)
-        first = second_lines(np.inf, start, unit, words) + (deep - 1) * second_lines(next_index, start, unit, words)
-        seconds += blocks * first / deep + (pieces - blocks) * second_lines(next_line, start, unit, words)
-        seconds += (beats - pieces) * second_lines(of_beat * stride, start, unit, words)
+        if line > 0:
+            seconds += seconds_of_lines(line, source, down, rows, words, start, beats)
+        else:
+            seconds += seconds_of_samples(R, follows, down, rows, words, start, min(tile[1], P))
     return seconds / (window_rows * window_columns * beats)
 
 
@@ -244,34 +286,46 @@ def seconds_of_weights(gemm, tile, layout, touched, blocks, words):
 
 
 @formula
+def seconds_of_run(length, following, start, unit, words, adds, cuts):
+    """Second lines of a run of outputs, for each beat that is stored or added; :func:`crossing` has the other names.
+
+    ``following``: words from the run to the next one; ``cuts``: share of the beats behind a load, which ends the line
+    that is made up.
+    """
+    full = np.floor(length / words)
+    rest, first = length - full * words, min(length, words)
+    written = crossing(first, following - length, start, unit, words)
+    read = second_lines(following - (np.ceil(length / words) - 1) * words, start, unit, words)
+    alone = full * crossing(words, words, start, unit, words)  # of the beats of a run, if each is the first of a share
+    if rest > 0:
+        alone += crossing(rest, words, start, unit, words)
+    return cuts * (alone - written) + (written + adds * read) / (1 + adds)
+
+
+@formula
 def seconds_of_stores(layer, tile, layout, rows, words, beats, cuts):
     """Share of the beats of stores that cost a second line, those that read what is added among them.
 
-    ``beats``: of a column of a sample column; ``cuts``: share of the beats behind a load, which ends the line that is
-    made up.
+    ``beats``: of a column of a sample column; ``cuts``: as :func:`seconds_of_run` has it.
     """
     R, _, C, groups = layer[0]
-    down, following = layout[1] * R, np.inf  # words from a run to the next one of its pass
     if R == 1:
         length, unit = min(tile[2], C), unit_of(C, tile[2], layout[0] * groups > 1)
-        runs = 1 / np.ceil(length / words)
-        if groups == 1 and tile[2] >= C:
-            following = C
-    else:
-        pieces, blocks = pieces_of(R, down, rows), np.ceil(down / rows)
-        length, unit, runs = np.ceil(down / pieces), int(R), pieces / beats
-        if pieces == blocks:
-            following = R
-        if blocks > 1:
-            unit = np.gcd(int(R), int(rows))
-    full = np.floor(length / words)
-    rest, first = length - full * words, min(length, words)
-    written = crossing(first, following - length, 0.0, unit, words)
-    read = second_lines(following - (np.ceil(length / words) - 1) * words, 0.0, unit, words)
-    alone = full * crossing(words, words, 0.0, unit, words)  # of the beats of a run, if each is the first of a share
-    if rest > 0:
-        alone += crossing(rest, words, 0.0, unit, words)
-    return runs * (cuts * (alone - written) + (written + layer[3] * read) / (1 + layer[3]))
+        following = C if groups == 1 and tile[2] >= C else np.inf
+        return seconds_of_run(length, following, 0, unit, words, layer[3], cuts) / np.ceil(length / words)
+    down, seconds = layout[1] * R, 0.0
+    for m in range(int(np.ceil(down / rows))):
+        begin, end = m * rows, min((m + 1) * rows, down)
+        at, held = first_piece(R, begin, end)
+        samples = np.floor((end - begin - held) / R)  # whole ones behind the first piece
+        left = end - begin - held - samples * R
+        following = pitch_of(R, words) if held == end - begin else np.inf
+        seconds += seconds_of_run(held, following, at, 0, words, layer[3], cuts)
+        if samples > 0:
+            seconds += samples * seconds_of_run(R, np.inf, 0, 0, words, layer[3], cuts)
+        if left > 0:
+            seconds += seconds_of_run(left, np.inf, 0, 0, words, layer[3], cuts)
+    return seconds / beats
 
 
 @formula

@@ -74,10 +74,7 @@ class LayerCosts(NamedTuple):
 class Configured(NamedTuple):
     """The G products of a network as a control block configures them."""
 
-    gemms: NDArray[np.float64]  # (G, 4), R, P, C, groups
-    sources: NDArray[np.float64]  # (G, 5), line, stride, step and window of :class:`fluidb.models.Layer`
-    fetched: NDArray[np.float64]  # (G,), share of the weights that is fetched
-    adds: NDArray[np.float64]  # (G,), 1 if the store adds a residual map
+    sizes: schedule.LayerSizes  # arrays of a row for each product
     tile: NDArray[np.float64]  # (4, G, b_max), after stacking
     blocks: NDArray[np.int64]  # (G, b_max), of rows; 1 where they are not chosen
     layouts: NDArray[np.int64]  # (G, b_max, 4), b, B_R, B_P, passes
@@ -95,8 +92,8 @@ def configured(design: DesignTable, fbcb: FbcbTable) -> Configured:
     tile = stacked(design.tile.array)[:, codes, 0]
     if tile.min() < 1:
         raise InputError(f"{FBCB_FILE}: k does not fit {design.tile}; make it again with `{FbcbTable.made_by}`")
-    products = work.gemms[rows], work.sources[rows], work.fetched[rows], work.adds[rows]
-    return Configured(*products, tile, blocks, np.array(layouts))
+    sizes = schedule.LayerSizes(*(values[rows] for values in work.sizes))
+    return Configured(sizes, tile, blocks, np.array(layouts))
 
 
 def samples_side_by_side(design: DesignTable, fbcb: FbcbTable) -> int:
@@ -104,7 +101,7 @@ def samples_side_by_side(design: DesignTable, fbcb: FbcbTable) -> int:
     if design.together:
         return design.together.samples
     run = configured(design, fbcb)
-    return touched_samples(run.gemms, run.tile.transpose(1, 2, 0), run.layouts)
+    return touched_samples(run.sizes.gemm, run.tile.transpose(1, 2, 0), run.layouts)
 
 
 def board_use_of(design: DesignTable, fbcb: FbcbTable) -> BoardUse | None:
@@ -150,9 +147,9 @@ def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list
     """Cycles and words of products, cycles by :class:`Cause`, how they run, and words on chip only."""
     options = design.options
     literal, rate, units = options.batching is Batching.EQ1, design.words_per_cycle, design.tile.macs
-    gemm, tile, layout = chosen.gemms.T[:, :, None], chosen.tile, np.moveaxis(chosen.layouts, -1, 0)
+    gemm, tile, layout = chosen.sizes.gemm.T[:, :, None], chosen.tile, np.moveaxis(chosen.layouts, -1, 0)
     (R, P, C, groups), (T_R, T_P, T_C, V), (b, B_R, B_P, passes) = gemm, tile, layout
-    fetched = chosen.fetched[:, None]
+    fetched = chosen.sizes.fetched[:, None]
     rows = groups * passes * B_R * R
     inner, columns = kernels.inner_tiles(P, T_P, B_P, literal), kernels.column_tiles(C, T_C, B_P, literal)
     # each step counts more multipliers as busy: first with a MAC, then also at an empty place of the grid, and so on
@@ -205,9 +202,8 @@ def _run(design: DesignTable, chosen: Configured) -> _Run:
     shape = chosen.blocks.shape
     mode = schedule.IDEAL if design.options.overlap is Overlap.IDEAL else schedule.AS_BUILT
     tiles = np.ascontiguousarray(chosen.tile.reshape(4, -1).T)
-    sizes = chosen.gemms, chosen.sources, chosen.fetched, chosen.adds
     engine = schedule.engine_times(design.port, float(design.tile.T_P), 0, design.words_per_cycle)
-    layers = schedule.LayerSizes(*(np.repeat(rows, shape[1], axis=0) for rows in sizes))
+    layers = schedule.LayerSizes(*(np.repeat(values, shape[1], axis=0) for values in chosen.sizes))
     layouts = chosen.layouts.reshape(-1, 4)
     figures = schedule.run_layers(layers, tiles, layouts, chosen.blocks.ravel(), engine, mode)
     return _Run(*np.moveaxis(figures.reshape(*shape, -1), -1, 0))

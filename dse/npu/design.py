@@ -12,13 +12,12 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from ...formats import (
     AnyPath,
     InputError,
+    OwnFolder,
     Strict,
     Table,
     check_folder,
-    check_own_folder,
     read_table,
     table_text,
-    write_directory,
 )
 from ...models import Network, as_network
 from ...models.network import Count
@@ -37,8 +36,7 @@ from .tiles import Tile
 from .workload import products_of
 
 SEARCH_FILE = "search.json"
-OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
-"""All that fluidb keeps in a design's folder."""
+DESIGN_FOLDER = OwnFolder("a design", DESIGN_FILE, {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE})
 
 
 class NetworkShare(Strict):
@@ -211,16 +209,10 @@ def tabulate_design(
     return design, encode(names, choice.codes, blocks, choice.B_R).derived_from(design)
 
 
-def check_output(folder: AnyPath, *, force: bool) -> None:
-    """Refuse an output folder that must not be written, before a search takes its time."""
-    check_own_folder(folder, force, "a design", DESIGN_FILE, OWN_FILES)
-
-
 def write_design(
     folder: AnyPath,
     design: DesignTable,
     fbcb: FbcbTable,
-    latency: Table | None = None,
     *,
     searched: Table | None = None,
     replace: bool = False,
@@ -233,8 +225,6 @@ def write_design(
         Destination.
     design, fbcb
         Its tables.
-    latency : Table, optional
-        Its latency table, if there is one yet.
     searched : Table, optional
         Record of the search, for a folder of many (:class:`fluidb.studies.designs.SearchTable`).
     replace : bool
@@ -243,12 +233,11 @@ def write_design(
     Raises
     ------
     InputError
-        If the file system refuses, or something is in the way (:func:`check_output`).
+        If the file system refuses, or something is in the way (:meth:`fluidb.formats.OwnFolder.check`).
     """
-    check_output(folder, force=replace)  # once more, because the folder may have changed during the search
-    tables = {DESIGN_FILE: design, FBCB_FILE: fbcb, LATENCY_FILE: latency, SEARCH_FILE: searched}
+    tables = {DESIGN_FILE: design, FBCB_FILE: fbcb, SEARCH_FILE: searched}
     files = {name: table_text(table) for name, table in tables.items() if table is not None}
-    write_directory(folder, files, replace=replace)
+    DESIGN_FOLDER.write(folder, files, replace=replace)
 
 
 def read_design(folder: AnyPath) -> tuple[DesignTable, FbcbTable]:

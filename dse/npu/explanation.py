@@ -122,8 +122,7 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     fitting, mode = np.ascontiguousarray(tiles[:, codes]), int(overlap is Overlap.IDEAL)
     engine = schedule.engine_times(design.port, float(design.tile.T_P), design.most_samples, rate, prices)
     by_product: list[list[list[Configuration]]] = []
-    sizes = work.gemms, work.sources, work.kinds, work.fetched, work.adds
-    for gemm, source, kind, fetched, adds in zip(*sizes, strict=True):
+    for gemm, source, fetched, adds, kind in zip(*work.sizes, work.kinds, strict=True):
         of_kind = layouts.table[layouts.starts[kind] : layouts.starts[kind + 1]]
         if overlap is Overlap.PAPER:
             cycles, words = kernels.gemm_cost(

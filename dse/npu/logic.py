@@ -32,9 +32,9 @@ SHARED = "weights"
 """The part of an element that the elements of all pixels share."""
 
 LUTS: dict[str, tuple[float, ...]] = {
-    "elements": (0.108, 0.776, 0.747),
+    "elements": (0.178, 0.783, 0.716),
     "maxima": (26.0, 26.0, 22.0),
-    "weights": (1.123, 0.498, 1.552),
+    "weights": (0.141, 0.633, 1.530),
     "sums": (312.111, 0.106),
     "inputs": (0.630, 1.521, 2.129),
     "outputs": (2.203, 2.207),
@@ -47,9 +47,9 @@ LUTS: dict[str, tuple[float, ...]] = {
 """Look-up tables of three inputs or more, for each feature of a part (:func:`features`, :func:`features_beyond`)."""
 
 UNPAIRED: dict[str, tuple[float, ...]] = {
-    "elements": (1.363, -0.565, -0.130),
+    "elements": (1.343, -0.566, -0.111),
     "maxima": (34.0, 2.0, -18.0),
-    "weights": (-0.798, -0.137, -0.248),
+    "weights": (0.036, -0.070, -0.116),
     "sums": (33.466, 1.464),
     "inputs": (0.547, -0.822, -2.362),
     "outputs": (-1.313, -1.768),
@@ -183,7 +183,7 @@ def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[
         "elements": [SUM_BITS * trees.others, word * T_P, word * T_P * (S - 1)],
         # a sum, in a DSP otherwise or not, and a register become the larger of two words, too
         "maxima": [trees.first, trees.others, trees.first_alone + trees.others_alone],
-        # half of a weight; the sample of a column, from where each ends; the word of a beat
+        # which weight a word is; the sample of a column, from where each ends; the word of a beat
         "weights": [word * T_P, _column_bits(W, T_C) * S * (S - 1), 2 * word * chosen(W) * one],
         "sums": [one, bits(half)],
         # V words of each sample from the banks of an inner row, or of two, and words to these, which several may share;
@@ -214,7 +214,7 @@ def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dic
     return {
         "elements": SUM_BITS * trees.kept,
         "maxima": SUM_BITS * trees.first + 2 * word * trees.first_alone,
-        "weights": 2 * word * T_P + 8 * bits(S) + 2 * bits(W) + 2,
+        "weights": word * T_P + 8 * bits(S) + 2 * bits(W) + 2,
         "sums": 237 + 2 * bits(np.ceil(T_R / (2 * V))),
         "inputs": 2 * word * T_P * S * V
         + N * (word + 3 + bits(W) + 2 * line_bits)

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...formats.array_types import Floats
 from ...platforms import ENERGY_KEYS, Board
 from .choices import Objective
-
-Values = NDArray[np.float64]
 
 
 class Cost(NamedTuple):
@@ -20,11 +19,11 @@ class Cost(NamedTuple):
 
     macs: float  # of one sample
     platform: Board
-    cycles: Values  # (D, B_max)
-    words: Values | None = None  # (D, B_max), moved off chip; None if not counted
-    accesses: Values | None = None  # (D, B_max), to buffers on chip; None if not counted
+    cycles: Floats  # (D, B_max)
+    words: Floats | None = None  # (D, B_max), moved off chip; None if not counted
+    accesses: Floats | None = None  # (D, B_max), to buffers on chip; None if not counted
     launched_macs: float = 0.0  # of the runs that a simulation counted
-    busy_cycles: Values | None = None  # (D,), of those runs
+    busy_cycles: Floats | None = None  # (D,), of those runs
 
     @property
     def batch(self) -> NDArray[np.int64]:
@@ -32,23 +31,23 @@ class Cost(NamedTuple):
         return np.arange(1, self.cycles.shape[1] + 1)
 
     @property
-    def time_s(self) -> Values:
+    def time_s(self) -> Floats:
         """Time of each batch."""
         return self.cycles / self.platform.clock_hz
 
     @property
-    def gop_s(self) -> Values:
+    def gop_s(self) -> Floats:
         """Throughput of each batch, two operations to a MAC."""
         return 2e-9 * self.macs * self.batch * self.platform.clock_hz / self.cycles
 
     @property
-    def traffic_gop_s(self) -> Values:
+    def traffic_gop_s(self) -> Floats:
         """Throughput over the runs that a simulation saw (docs/npu.md, Weights from traffic)."""
         assert self.busy_cycles is not None
         return 2e-9 * self.launched_macs * self.platform.clock_hz / self.busy_cycles[:, None]
 
     @property
-    def energy_j(self) -> Values:
+    def energy_j(self) -> Floats:
         """Energy of each inference in each batch (docs/model.md, Energy)."""
         assert self.words is not None
         assert self.accesses is not None
@@ -56,12 +55,12 @@ class Cost(NamedTuple):
         return (dynamic_j + (self.platform.static_w or 0.0) * self.time_s) / self.batch
 
     @property
-    def gop_s_w(self) -> Values:
+    def gop_s_w(self) -> Floats:
         """Throughput per watt of each batch, which is operations per nanojoule."""
         return 2e-9 * self.macs / self.energy_j
 
 
-def dynamic_energy(platform: Board, macs: NDArray[Any], words: Values, accesses: Values) -> Values:
+def dynamic_energy(platform: Board, macs: NDArray[Any], words: Floats, accesses: Floats) -> Floats:
     """Energy in joules of MACs, words off chip and accesses to buffers (docs/model.md, Energy)."""
     mac_pj, on_chip_pj, off_chip_pj = platform.require(ENERGY_KEYS, "energy")
     return 1e-12 * (macs * mac_pj + accesses * on_chip_pj + words * off_chip_pj)
@@ -77,17 +76,17 @@ def prices_of(platform: Board, objective: Objective) -> tuple[float, float, floa
     return (platform.static_w or 0.0) / platform.clock_hz, 1e-12 * (off_chip_pj + 2 * on_chip_pj), 2e-12 * on_chip_pj
 
 
-def weighted(weights: Values, values: Values) -> Values:
+def weighted(weights: Floats, values: Floats) -> Floats:
     """Weighted sum over the columns of ``values``."""
     return np.cumsum(weights * values, axis=1)[:, -1]  # in order: then designs tie in a block of any size
 
 
-def _mean(weights: Values, values: Values) -> Values:
+def _mean(weights: Floats, values: Floats) -> Floats:
     """Weighted mean over the columns: of throughput, Equation (2) by its weights, to compare with the peak."""
     return weighted(weights, values) / float(weights.sum())
 
 
-def _single(_: Values, values: Values) -> Values:
+def _single(_: Floats, values: Floats) -> Floats:
     return values[:, 0]
 
 
@@ -99,11 +98,11 @@ class Definition:
     unit: str
     summary: str  # printed after the value; {} is B_max
     higher_is_better: bool
-    figure: Callable[[Cost], Values]  # its value for each design and batch size
-    reduce: Callable[[Values, Values], Values]  # from w_b and these values to one for each design
+    figure: Callable[[Cost], Floats]  # its value for each design and batch size
+    reduce: Callable[[Floats, Floats], Floats]  # from w_b and these values to one for each design
     needs: tuple[str, ...] = ()  # optional keys of a board; if any, words and accesses are counted too
 
-    def evaluate(self, cost: Cost, weights: Values) -> Values:
+    def evaluate(self, cost: Cost, weights: Floats) -> Floats:
         """Its value for each design, with w_b for b = 1..B_max."""
         return self.reduce(weights, self.figure(cost))
 
@@ -113,7 +112,7 @@ class Definition:
             return f"{value:,.1f} {self.unit}"
         return f"{f'{1e3 * value:#,.4g}'.removesuffix('.')} m{self.unit}"  # of four digits before the point, it is last
 
-    def losses(self, values: Values) -> Values:
+    def losses(self, values: Floats) -> Floats:
         """Values with a sign by which lower is better."""
         return -values if self.higher_is_better else values
 

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...formats.array_types import Ints
 from .tiles import Tile, Tiles
-
-Ints = NDArray[np.int64]
 
 
 class Needed(NamedTuple):

@@ -112,6 +112,11 @@ class LayerArrays(NamedTuple):
     adds: NDArray[np.float64]  # (U,), 1 if the store adds a residual map
 
     @property
+    def sizes(self) -> tuple[NDArray[np.float64], ...]:
+        """The fields of :class:`.schedule.LayerSizes`."""
+        return self.gemms, self.sources, self.fetched, self.adds
+
+    @property
     def macs(self) -> NDArray[np.float64]:
         """Multiply-accumulates of each layer; a pool has none. Shapes: returns (U,)."""
         macs: NDArray[np.float64] = self.gemms.prod(axis=1) * (self.kinds != LayerKind.POOL)
@@ -169,16 +174,16 @@ def merged(
     Occurrences and words are of the mean request; rows are network by network.
     """
     parts = [distinct(network, pooled=pooled, memory_layers=memory_layers, room=room) for network in workload.networks]
+    works = [work for work, _ in parts]
+    sizes = [np.concatenate(column) for column in zip(*((*work.sizes, work.kinds) for work in works), strict=True)]
     index: dict[tuple[float, ...], int] = {}
-    every = [np.column_stack([work.gemms, work.kinds, work.fetched, work.sources, work.adds]) for work, _ in parts]
-    places = [np.array([index.setdefault(tuple(row), len(index)) for row in rows]) for rows in every]
-    repeats = np.zeros((len(index), sum(len(work.memory_words) for work, _ in parts)))
-    first = 0
-    for (work, _), at, share in zip(parts, places, workload.shares, strict=True):
-        repeats[at, first : (first := first + len(work.memory_words))] = share * work.repeats
-    words = [share * work.memory_words for (work, _), share in zip(parts, workload.shares, strict=True)]
-    layers = np.array(list(index))
-    kinds, (fetched, sources, adds) = layers[:, 4].astype(np.int64), (layers[:, 5], layers[:, 6:11], layers[:, 11])
-    rest = fetched.copy(), sources.copy(), adds.copy()
-    arrays = LayerArrays(layers[:, :4].copy(), kinds, repeats, np.concatenate(words), *rest)
+    place = np.array([index.setdefault(tuple(row), len(index)) for row in np.column_stack(sizes)])
+    places = np.split(place, np.cumsum([len(work.kinds) for work in works])[:-1])
+    repeats = np.zeros((len(index), sum(len(work.memory_words) for work in works)))
+    stage = 0
+    for work, at, share in zip(works, places, workload.shares, strict=True):
+        repeats[at, stage : (stage := stage + len(work.memory_words))] = share * work.repeats
+    words = np.concatenate([share * work.memory_words for work, share in zip(works, workload.shares, strict=True)])
+    gemms, sources, fetched, adds, kinds = (column[np.unique(place, return_index=True)[1]] for column in sizes)
+    arrays = LayerArrays(gemms, kinds, repeats, words, fetched, sources, adds)
     return arrays, np.concatenate([at[rows] for at, (_, rows) in zip(places, parts, strict=True)])

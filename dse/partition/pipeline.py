@@ -10,7 +10,7 @@ from ...formats import InputError, check_free, together
 from ...tables.files import TABLE_FILES
 from ...tables.partition import PartitionTable, read_partition
 from .schedule import Pipelining, Schedule, pipelined_table, pipelining
-from .tabulate import check_folder, write_partition
+from .tabulate import PARTITION_FOLDER, write_partition
 from .timeline import write_partition_timeline
 
 IMAGES = 8
@@ -37,7 +37,7 @@ def pipeline_partition(
 ) -> ChosenSchedule:
     """The schedule with the most images a second within a latency, for equal groups side by side, and its files."""
     if output is not None:
-        check_folder(output, replace=replace, apart=folder)
+        PARTITION_FOLDER.check(output, replace, apart=[folder])
     if timeline is not None:
         check_free(timeline, replace, apart=[output, *(folder / name for name in TABLE_FILES)])
     partition = read_partition(folder)

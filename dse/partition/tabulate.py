@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...formats import AnyPath, InputError, check_own_folder, table_text, write_directory
+from ...formats import AnyPath, InputError, OwnFolder, table_text
 from ...models.rows import WholeLayer
 from ...platforms.cluster import Cluster
 from ...tables.files import LATENCY_FILE, PARTITION_FILE
@@ -15,6 +15,8 @@ from ...tables.layer_use import LayerUse
 from ...tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, RowRange, WholeStep
 from .blocks import Costs, Gather, Rows
 from .rules import BlockPlan, BlockStep
+
+PARTITION_FOLDER = OwnFolder("a partition", PARTITION_FILE, (PARTITION_FILE, LATENCY_FILE))
 
 
 def _block(costs: Costs, stage: int, step: BlockStep, held: Rows) -> BlockRows:
@@ -128,14 +130,7 @@ def write_partition(
     folder: AnyPath, table: PartitionTable, latency: LatencyTable | None = None, *, replace: bool = False
 ) -> LatencyTable:
     """Write a partition and its latency table, by default that for one image at a time, whole or not at all."""
-    check_folder(folder, replace=replace)
     latency = latency or tabulate_latency(table)
     files = {PARTITION_FILE: table_text(table), LATENCY_FILE: table_text(latency)}
-    write_directory(folder, files, replace=replace)
+    PARTITION_FOLDER.write(folder, files, replace=replace)
     return latency
-
-
-def check_folder(folder: AnyPath, *, replace: bool, apart: AnyPath | None = None) -> None:
-    """Refuse, before any work is done, a folder that a partition cannot be written to, or the one that is read."""
-    own = {PARTITION_FILE, LATENCY_FILE}
-    check_own_folder(folder, replace, "a partition", PARTITION_FILE, own, apart=[apart])

@@ -8,13 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...formats.array_types import Floats, Ints
 from ...models.supernets.sharing import shared
 from ...platforms import Accelerator, Depthwise
 from ...tables.subgraphs import Maps, StageB
 from .recipes import uniform_cut
-
-Values = NDArray[np.float64]
-Whole = NDArray[np.int64]
 
 KIB = 1024
 
@@ -22,34 +20,34 @@ KIB = 1024
 class SubNetArrays(NamedTuple):
     """N SubNets as arrays over L layers."""
 
-    extents: Whole  # (N, 4, L): K, C, R, Q
-    inputs: Whole  # (N, L), values of the input map
-    outputs: Whole  # (N, L), values of the output map
+    extents: Ints  # (N, 4, L): K, C, R, Q
+    inputs: Ints  # (N, L), values of the input map
+    outputs: Ints  # (N, L), values of the output map
     depthwise: NDArray[np.bool_]  # (L,)
 
     @property
-    def boxes(self) -> Whole:
+    def boxes(self) -> Ints:
         """K, C, R of each layer, (N, 3, L)."""
         return np.ascontiguousarray(self.extents[:, :3])
 
     @property
-    def weights(self) -> Whole:
+    def weights(self) -> Ints:
         """Weights of each layer, (N, L)."""
         K, C, R = np.moveaxis(self.boxes, 1, 0)
-        counts: Whole = K * C * R**2
+        counts: Ints = K * C * R**2
         return counts
 
 
 class Pairs(NamedTuple):
     """Costs by SubNet and SubGraph, by the fields of ``SubGraphTable``; the first SubGraph is empty."""
 
-    time_s: Values  # (G, N, M), also by size of the array
-    off_chip_bytes: Values  # (N, M)
-    resident_bytes: Values  # (N, M)
-    hit_ratio: Values  # (N, M)
+    time_s: Floats  # (G, N, M), also by size of the array
+    off_chip_bytes: Floats  # (N, M)
+    resident_bytes: Floats  # (N, M)
+    hit_ratio: Floats  # (N, M)
 
 
-def map_bytes(work: SubNetArrays, accelerator: Accelerator, maps: Maps) -> Values:
+def map_bytes(work: SubNetArrays, accelerator: Accelerator, maps: Maps) -> Floats:
     """Bytes of feature maps that each layer of each SubNet moves off chip. Shapes: returns (N, L)."""
     size = accelerator.word_bits / 8
     inputs, outputs = work.inputs * size, work.outputs * size
@@ -64,7 +62,7 @@ def map_bytes(work: SubNetArrays, accelerator: Accelerator, maps: Maps) -> Value
     return read + np.where(outputs > room, outputs, 0.0)
 
 
-def compute_s(work: SubNetArrays, accelerator: Accelerator, arrays: Sequence[tuple[int, int]] | None = None) -> Values:
+def compute_s(work: SubNetArrays, accelerator: Accelerator, arrays: Sequence[tuple[int, int]] | None = None) -> Floats:
     """Computing time of each layer, by size of the array. Shapes: returns (G, N, L)."""
     from . import kernels as subgraph_kernels
 
@@ -72,14 +70,14 @@ def compute_s(work: SubNetArrays, accelerator: Accelerator, arrays: Sequence[tup
     cycles = np.empty((len(sizes), len(work.extents), len(work.depthwise)))
     full = accelerator.depthwise is Depthwise.FULL
     subgraph_kernels.count_cycles(work.extents, work.depthwise, sizes, full, cycles)
-    seconds: Values = cycles / accelerator.clock_hz
+    seconds: Floats = cycles / accelerator.clock_hz
     return seconds
 
 
 def tabulate(
     work: SubNetArrays,
     accelerator: Accelerator,
-    subgraphs: Whole,
+    subgraphs: Ints,
     maps: Maps,
     stage_b: StageB,
     arrays: Sequence[tuple[int, int]] | None = None,

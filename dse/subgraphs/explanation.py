@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...formats import InputError
+from ...formats.array_types import Floats
 from ...models.supernets.sharing import shared
 from ...tables.subgraphs import StageB, SubGraphTable
-from .costs import SubNetArrays, Values, compute_s, map_bytes
+from .costs import SubNetArrays, compute_s, map_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,23 +21,23 @@ class Roofline:
     subnet: int  # index in the table
     state: int  # index of the SubGraph in the table
     layers: list[str]
-    macs: Values
-    compute_s: Values
-    bytes_empty: Values  # off chip, with an empty buffer
-    bytes_resident: Values  # off chip, with the SubGraph resident
+    macs: Floats
+    compute_s: Floats
+    bytes_empty: Floats  # off chip, with an empty buffer
+    bytes_resident: Floats  # off chip, with the SubGraph resident
     exposed_s: float  # time to fetch shared weights before a query with an empty buffer; 0 if that is hidden
 
     @property
-    def empty_s(self) -> Values:
+    def empty_s(self) -> Floats:
         """Time of each layer with an empty buffer, if all weights are fetched during the query."""
         return np.maximum(self.compute_s, self.bytes_empty / self.table.accelerator.bytes_per_s)
 
     @property
-    def resident_s(self) -> Values:
+    def resident_s(self) -> Floats:
         """Time of each layer with the SubGraph resident."""
         return np.maximum(self.compute_s, self.bytes_resident / self.table.accelerator.bytes_per_s)
 
-    def memory_bound(self, moved: Values) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def memory_bound(self, moved: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Layers that wait for off-chip memory if each moves ``moved`` bytes."""
         bound: np.ndarray[tuple[int], np.dtype[np.bool_]] = moved / self.table.accelerator.bytes_per_s > self.compute_s
         return bound

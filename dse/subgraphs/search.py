@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...formats import AnyPath, InputError, check_own_folder, table_text, validate, write_directory
+from ...formats import AnyPath, InputError, OwnFolder, table_text, validate
+from ...formats.array_types import Floats, Ints
 from ...models import Exit
 from ...models.supernets import Family
 from ...models.supernets.layout import subnet_file
@@ -29,10 +30,10 @@ from ...tables.subgraphs import (
     SubGraphTable,
     SubNetLayers,
 )
-from .costs import KIB, Pairs, SubNetArrays, Values, Whole, capacity, tabulate
+from .costs import KIB, Pairs, SubNetArrays, capacity, tabulate
 from .recipes import Recipes, cut_to, make_recipes
 
-OWN_FILES = {SUBGRAPHS_FILE, LATENCY_FILE}
+SUBGRAPHS_FOLDER = OwnFolder("SubGraphs of a SuperNet", SUBGRAPHS_FILE, {SUBGRAPHS_FILE, LATENCY_FILE})
 
 STEP_KIB = 36.0
 """Usual step of a search of the persistent buffer: an UltraRAM."""
@@ -42,7 +43,7 @@ MAX_SIZES = 10_000
 Array = tuple[int, int]
 """K_P and C_P."""
 
-Mean = TypeVar("Mean", float, Values)
+Mean = TypeVar("Mean", float, Floats)
 
 
 class Members(NamedTuple):
@@ -163,7 +164,7 @@ def _tile_kib(accelerator: Accelerator, array: Array) -> float:
     return DPE_MACS * array[0] * array[1] * accelerator.word_bits / 8 / KIB
 
 
-def _means(pairs: Pairs) -> tuple[Values, Values, Values]:
+def _means(pairs: Pairs) -> tuple[Floats, Floats, Floats]:
     """Time by array and SubGraph, off-chip bytes and hit ratio by SubGraph: means over the SubNets."""
     return pairs.time_s.mean(axis=1), pairs.off_chip_bytes.mean(axis=0), pairs.hit_ratio.mean(axis=0)
 
@@ -173,7 +174,7 @@ def _losses(time_s: Mean, moved: Mean, hits: Mean, goal: SubGraphGoal) -> tuple[
     return {SubGraphGoal.LATENCY: time_s, SubGraphGoal.ENERGY: moved, SubGraphGoal.HIT_RATIO: -hits}[goal], time_s
 
 
-def _best(time_s: Values, moved: Values, hits: Values, goal: SubGraphGoal) -> int:
+def _best(time_s: Floats, moved: Floats, hits: Floats, goal: SubGraphGoal) -> int:
     """The best SubGraph by its means on an array; the empty one only if there is no other."""
     first, second = _losses(time_s[1:], moved[1:], hits[1:], goal)
     order = np.lexsort((second, first))
@@ -255,7 +256,7 @@ def _table(
     )
 
 
-def _lists(box: Whole) -> dict[str, Any]:
+def _lists(box: Ints) -> dict[str, Any]:
     return dict(zip("KCR", box.tolist(), strict=True))
 
 
@@ -289,13 +290,7 @@ def _reuse(table: SubGraphTable) -> Reuse:
     )
 
 
-def check_subgraphs_folder(folder: AnyPath, *, replace: bool) -> None:
-    """Refuse a folder that SubGraphs cannot be written to, before any work is done."""
-    check_own_folder(folder, replace, "SubGraphs of a SuperNet", SUBGRAPHS_FILE, OWN_FILES)
-
-
 def write_subgraphs(table: SubGraphTable, folder: AnyPath, *, replace: bool = False) -> None:
     """Write SubGraphs and their latency table into a folder of their own, whole or not at all."""
-    check_subgraphs_folder(folder, replace=replace)
     files = {SUBGRAPHS_FILE: table_text(table), LATENCY_FILE: table_text(latency_table(table))}
-    write_directory(folder, files, replace=replace)
+    SUBGRAPHS_FOLDER.write(folder, files, replace=replace)

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Ints
 from ..lowering import lower_all
 from ..schema import Conv, Linear, NetworkFile
 from .layout import subnet_file
 from .schema import SubNet, SuperNetFile
-
-Whole = NDArray[np.int64]
 
 
 class Slot(NamedTuple):
@@ -35,25 +33,25 @@ class Slot(NamedTuple):
 class Extents(NamedTuple):
     """A SubNet's part of each layer of its SuperNet, each (L,); 0 where it lacks the layer."""
 
-    K: Whole  # kernels
-    C: Whole  # channels of each
-    R: Whole  # side of a kernel
-    Q: Whole  # output positions, H_o W_o
-    inputs: Whole  # values of the input map
-    outputs: Whole
+    K: Ints  # kernels
+    C: Ints  # channels of each
+    R: Ints  # side of a kernel
+    Q: Ints  # output positions, H_o W_o
+    inputs: Ints  # values of the input map
+    outputs: Ints
 
     @property
-    def weights(self) -> Whole:
+    def weights(self) -> Ints:
         """Weights of each layer."""
         return self.K * self.C * self.R**2
 
     @property
-    def macs(self) -> Whole:
+    def macs(self) -> Ints:
         """MACs of each layer for one sample."""
         return self.weights * self.Q
 
     @property
-    def boxes(self) -> Whole:
+    def boxes(self) -> Ints:
         """K, C and R of each layer, as (3, L)."""
         return np.stack([self.K, self.C, self.R])
 
@@ -102,13 +100,13 @@ def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
     return extents
 
 
-def shared(boxes: Sequence[Whole] | Whole) -> Whole:
+def shared(boxes: Sequence[Ints] | Ints) -> Ints:
     """The common part of SubNets or SubGraphs: of each layer the smallest K, C and R. Shapes: ``boxes`` (N, 3, L)."""
-    least: Whole = np.minimum.reduce(list(boxes))
+    least: Ints = np.minimum.reduce(list(boxes))
     return least
 
 
-def weights_in(boxes: Whole) -> int:
+def weights_in(boxes: Ints) -> int:
     """Weights in K, C and R of all layers."""
     K, C, R = boxes
     return int((K * C * R**2).sum())

@@ -7,9 +7,9 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...dse.device.tabulate import tabulate_device
+from ...formats.array_types import Floats
 from ...models import load_network
 from ...platforms import load_platform
 from ...platforms.by_stage import StagedDevice
@@ -19,8 +19,6 @@ from ...tables.latency import LatencyTable
 from ...traffic import Traffic, offline, prepare
 from ...traffic.additions import add_columns, parse_columns
 from ..lab import Lab
-
-Floats = NDArray[np.float64]
 
 SEEDS = 8
 OBJECTIVE_S = 1e6

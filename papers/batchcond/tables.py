@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...formats.array_types import Floats
 from ..lab import Lab, row
 from ..rows import ASSUMED, CALIBRATED, GIVEN, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
@@ -19,7 +20,6 @@ from .benchmarks import (
     SEQUENCES,
     SIMILAR,
     SLIMMABLE,
-    Floats,
     gain,
     geometric,
     least_times,

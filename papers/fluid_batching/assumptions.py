@@ -9,11 +9,11 @@ from operator import methodcaller
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...dse.npu.choices import Batching, Overlap
 from ...dse.npu.tiles import Tile
 from ...formats import read_toml
+from ...formats.array_types import Floats
 from ...models import NETWORKS, Exit, Network
 from ...models.loader import build_network
 from ...models.schema import Conv, ExitFile, GlobalPool, Linear, NetworkFile, Op
@@ -128,7 +128,6 @@ def _misprint(cell: Cell) -> Cell:
 
 
 Change = Callable[[Cell], Cell]
-Values = NDArray[np.float64]
 Setting = TypeVar("Setting", str, int)
 
 AS_ASSUMED = "all as assumed"
@@ -162,7 +161,7 @@ SENSITIVITY: dict[str, Change] = {
 """Inputs that could be otherwise, and the amount."""
 
 
-def _study(lab: Lab, contender: str, changes: Mapping[Setting, Change]) -> Iterator[tuple[Setting, str, str, Values]]:
+def _study(lab: Lab, contender: str, changes: Mapping[Setting, Change]) -> Iterator[tuple[Setting, str, str, Floats]]:
     """Setting, cell, key of :data:`CELLS`, and values by seed."""
     seeds = lab.scenario("table2").file.seeds[:SEEDS]
     cells = list(_cells(lab, contender))

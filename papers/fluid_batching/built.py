@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ...dse.npu.choices import Batching, Overlap
+from ...dse.npu.choices import Overlap
 from ...dse.npu.options import SearchOptions
 from ...models import load_network
 from ...platforms import load_platform
 from ..lab import Lab, design, row
 from ..rows import PREDICTED, Item, Row
-from .npu import BATCH, UNIFORM
+from .npu import BATCH, STRATEGIES, UNIFORM
 from .tables import CELLS, WORTH
 
 ENDLESS = 10
@@ -58,15 +58,13 @@ def _table2(lab: Lab) -> tuple[list[Row], list[str]]:
 
 def _throughput() -> tuple[list[Row], list[str]]:
     """Fig. 10's strategies at b = 8, each on the design that is searched for it under each time."""
-    strategies = {name: (batching, False) for name, batching in UNIFORM.items()}
-    strategies |= {"Fluid Batching": (Batching.FLUID, False), "with Stackable PEs": (Batching.FLUID, True)}
     rows, notes = [], []
     for network_name, platform_name in (("resnet50", "zc706"), ("inception_v3", "zcu104")):
         network, platform = load_network(network_name).backbone(), load_platform(platform_name)
         at = f"{network_name} on {platform_name}"
         for overlap, time in TIMES.items():
             rates = {}
-            for name, (batching, stacking) in strategies.items():
+            for name, (batching, stacking) in STRATEGIES.items():
                 options = SearchOptions(batching=batching, stacking=stacking, overlap=overlap)
                 rates[name] = design(network, platform, options)[0].gop_s
                 gop_s = rates[name][BATCH - 1]

@@ -12,6 +12,11 @@ from ..rows import PREDICTED, Item, Row
 
 UNIFORM = {"serial": Batching.NONE, "FC": Batching.FC, "R": Batching.ROW, "P": Batching.COLUMN}
 """Batching strategies that treat all layers alike."""
+STRATEGIES = {name: (batching, False) for name, batching in UNIFORM.items()} | {
+    "Fluid Batching": (Batching.FLUID, False),
+    "with Stackable PEs": (Batching.FLUID, True),
+}
+"""Batching strategies of Fig. 10, and whether PEs stack."""
 
 BATCH = 8
 
@@ -48,12 +53,10 @@ def fig10(lab: Lab) -> Item:
     """Throughput by batch size: uniform strategies, Fluid Batching, Stackable PEs."""
     del lab  # nothing is drawn
     rows, alike = [], []
-    strategies = {name: (batching, False) for name, batching in UNIFORM.items()}
-    strategies |= {"Fluid Batching": (Batching.FLUID, False), "with Stackable PEs": (Batching.FLUID, True)}
     for network_name, platform_name in (("resnet50", "zc706"), ("inception_v3", "zcu104")):
         network, platform = load_network(network_name).backbone(), load_platform(platform_name)
         at = f"{network_name} on {platform_name}"
-        for name, (batching, stacking) in strategies.items():
+        for name, (batching, stacking) in STRATEGIES.items():
             design_table, _ = design(network, platform, paper_options(batching=batching, stacking=stacking))
             if name == "Fluid Batching":
                 chosen = configure(network, platform, design_table.tile, design_table.options).B_R[:, -1]

@@ -11,7 +11,6 @@ from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...dse.device.tabulate import tabulate_device
 from ...models import load_network
@@ -27,8 +26,6 @@ from ...traffic import poisson, prepare
 from ..lab import Lab, row
 from ..rows import PREDICTED, Claim, Item, Row
 from . import MLPERF
-
-Floats = NDArray[np.float64]
 
 QUANTILE, NORMAL = 0.99, 1.96
 TOGETHER = 5

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...dse.exits.stage_times import stage_times
+from ...formats.array_types import Floats
 from ...models import Network, load_network
 from ...models.candidates import find_candidates, load_with_exits
 from ...models.loader import read_network_file
 from ...rules.exit_choice import choose_exits
-from ...rules.exit_log import Floats, log_of
+from ...rules.exit_log import log_of
 from ...rules.exit_thresholds import ExitGoal, Setting
 from ...rules.exit_times import replay_exits
 from ...studies.scenario import Contender, GridPoint

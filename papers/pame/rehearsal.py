@@ -10,11 +10,12 @@ import numpy as np
 
 from ...dse.device.tabulate import tabulate_device
 from ...dse.exits.stage_times import stage_times
+from ...formats.array_types import Floats
 from ...models.candidates import find_candidates, load_with_exits
 from ...models.loader import read_network_file
 from ...platforms import Device, load_platform
 from ...rules.exit_choice import ExitChoice, choose_exits
-from ...rules.exit_log import Floats, Log, log_of
+from ...rules.exit_log import Log, log_of
 from ...rules.exit_thresholds import ExitGoal
 from ...rules.exit_times import LogReplay, replay_exits
 from ...tables.latency import LatencyTable

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...dse.subgraphs.costs import Values, capacity, tabulate
+from ...dse.subgraphs.costs import capacity, tabulate
 from ...dse.subgraphs.explanation import explain_pair
 from ...dse.subgraphs.recipes import cut_to, make_recipes
 from ...dse.subgraphs.search import Array, find_subgraphs, members_of, split
+from ...formats.array_types import Floats
 from ...platforms import Accelerator, load_platform
 from ...tables.subgraphs import Layers, Maps, StageB, SubGraphCut, SubGraphOptions
 from ..lab import Lab
@@ -175,7 +176,7 @@ def _shared_by_work(reading: Reading) -> float:
     return float(1e3 * 1e6 * SHARED_MB[reading.net] / reading.macs.mean())
 
 
-def _saved_by_size(start: Reading, bandwidth: float, sizes: Sequence[float], arrays: Sequence[Array]) -> Values:
+def _saved_by_size(start: Reading, bandwidth: float, sizes: Sequence[float], arrays: Sequence[Array]) -> Floats:
     """Mean time saved with the common part of all SubNets resident, in %, by array and size of the buffer in MB."""
     members, savings = members_of(start.family, start.layers), []
     recipes = make_recipes(members.work.boxes, members.names, [SubGraphCut.UNIFORM], 1, 0)

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...dse.subgraphs.costs import Values, compute_s
+from ...dse.subgraphs.costs import compute_s
 from ...dse.subgraphs.search import find_subgraphs, latency_table, members_of, resize
+from ...formats.array_types import Floats
 from ...models.supernets import Family, load_family
 from ...platforms import Accelerator, load_platform
 from ...tables.latency import LatencyTable
@@ -63,10 +64,10 @@ class Reading:
         return resize(chip, **changed) if changed else chip
 
     @property
-    def macs(self) -> Values:
+    def macs(self) -> Floats:
         """MACs of each SubNet."""
         extents = members_of(self.family, self.layers).work.extents.astype(np.float64)
-        macs: Values = (extents.prod(axis=1) * extents[:, 2]).sum(axis=1)  # K C R^2 Q
+        macs: Floats = (extents.prod(axis=1) * extents[:, 2]).sum(axis=1)  # K C R^2 Q
         return macs
 
     @property

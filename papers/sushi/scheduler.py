@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Floats
 from ...serving import Replay, Summary, find_policy, simulate, summarise
 from ...serving.subnets import SubNetSummary
 from ...tables.latency import LatencyTable
@@ -45,9 +45,6 @@ fastest for the last Q queries; the best for the next Q."""
 
 ANY = 24
 """SubGraphs, at equal distances in the table, whose mean stands for any that stays."""
-
-
-Floats = NDArray[np.float64]
 
 
 def _by_time(saved: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,15 +14,16 @@ from ...traffic.clients import Clients, parse_think
 from ...traffic.reading import read_trace
 from ...traffic.request_columns import parse_slo
 from ...traffic.samples import read_samples
-from .hardware import find_networks, find_sources
+from .hardware import find_sources
 from .kept import kept_races
+from .networks import is_networks_file, networks_of_file, only_network
 from .plan_traffic import PlanTraffic
 from .policies import find_policies
 from .problem import PlanProblem, problem_of
 from .rates import PlanAnswer, find_at_rates, find_highest_rate, lowest_rate
 from .record import check_plan_output, write_plan
 from .scenario import SCHEMA, PlanScenario, read_plan_scenario
-from .several import is_networks_file, networks_asked, several_problem, sources_of
+from .search import SearchRun
 from .steps import steps_of
 
 
@@ -70,19 +72,12 @@ def plan(
         check_plan_output(output, force=replace)
     problem, rates_per_s = _problem(scenario, output), scenario.rates_per_s
     with nullcontext() if runs is None else kept_races(runs) as kept:
+        run = SearchRun(kept=kept, scheduler=scheduler, threads=threads, progress=progress)
         if scenario.rate == "max":
-            highest = find_highest_rate(problem, kept=kept, scheduler=scheduler, threads=threads, progress=progress)
-            rates_per_s, progress = [lowest_rate(problem) if highest is None else highest], None
-        answer = find_at_rates(
-            problem,
-            rates_per_s,
-            scenario.minimise,
-            over_p99=scenario.over_p99,
-            kept=kept,
-            scheduler=scheduler,
-            threads=threads,
-            progress=progress,
-        )
+            highest = find_highest_rate(problem, run)
+            rates_per_s = [lowest_rate(problem) if highest is None else highest]
+            run = dataclasses.replace(run, progress=None)
+        answer = find_at_rates(problem, rates_per_s, scenario.minimise, run, over_p99=scenario.over_p99)
     answer = answer._replace(notes=kept.notes if kept else ())
     if not answer.front:
         return answer
@@ -106,29 +101,30 @@ def _problem(scenario: PlanScenario, output: AnyPath | None) -> PlanProblem:
     samples = None if scenario.samples is None else read_samples(scenario.samples)
     if scenario.think is not None and scenario.clients is None:
         raise InputError("think: expected clients beside it, who think, found none; state e.g. clients = 4")
-    traffic = PlanTraffic(
+    arrivals = PlanTraffic(
         rate_per_s=next(iter(scenario.rates_per_s), None if scenario.rate is None else 1.0),
         trace=None if scenario.trace is None else read_trace(scenario.trace),
         count=scenario.count,
         slo_s=None if scenario.slo is None else parse_slo(scenario.slo),
-        samples=samples,
         seed=scenario.seed,
         seeds=scenario.seeds,
         clients=None if scenario.clients is None else Clients(scenario.clients, *parse_think(scenario.think or "0")),
     )
     if is_networks_file(scenario.network):
-        return _of_several(scenario, traffic, output)
-    networks = find_networks(scenario.network, samples)
-    sources = [
-        source for name in scenario.platforms for source in find_sources(networks, name, scenario.designs)
-    ]  # fmt: skip
-    required = [parse_requirement(text) for text in scenario.require]
-    policies = find_policies(scenario.policy, sources)
-    return problem_of(networks[0].network, sources, policies, required, traffic, scenario.thresholds)
+        _check_keys(scenario, output)
+        asked = networks_of_file(scenario.network)
+    else:
+        asked = only_network(scenario.network, samples)
+    required = [parse_requirement(text, networks=asked.names) for text in scenario.require]
+    sources = find_sources(asked, scenario.platforms, scenario.designs)
+    policies = find_policies(scenario.policy, asked.keys, sources)
+    given, models = asked.on(sources)
+    traffic = dataclasses.replace(arrivals, given=given, models=models)
+    return problem_of(sources, policies, required, traffic, scenario.thresholds, asked.arrivals)
 
 
-def _of_several(scenario: PlanScenario, traffic: PlanTraffic, output: AnyPath | None) -> PlanProblem:
-    """The same for a file of networks."""
+def _check_keys(scenario: PlanScenario, output: AnyPath | None) -> None:
+    """Refuse beside a file of networks what only one network has."""
     for key, given, instead in (
         ("samples", scenario.samples, "state samples of a network in the file"),
         ("clients", scenario.clients, "state clients of a network in the file"),
@@ -139,7 +135,3 @@ def _of_several(scenario: PlanScenario, traffic: PlanTraffic, output: AnyPath | 
             raise InputError(
                 f"{key}: expected with one network only, found {given} beside a file of networks; {instead}"
             )
-    asked = networks_asked(scenario.network)
-    required = [parse_requirement(text, networks=[network.keys.name for network in asked]) for text in scenario.require]
-    sources = [sources_of(name, asked, scenario.designs) for name in scenario.platforms]
-    return several_problem(scenario.network, sources, scenario.policy, required, traffic, scenario.thresholds)

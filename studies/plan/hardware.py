@@ -1,110 +1,99 @@
-"""The networks and the hardware that a plan may take, by their names."""
+"""The hardware that a plan may take, by its names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
+from itertools import product
 
 from ...dse.device.tabulate import tabulate_file
 from ...dse.npu.stated import DesignOptions
 from ...dse.partition.study import study
 from ...dse.partition.tabulate import tabulate_latency
 from ...dse.subgraphs.search import find_subgraphs, latency_table
-from ...formats import InputError, is_folder, is_input
-from ...models import Network
-from ...models.candidates import find_candidates, with_exits
-from ...models.loader import build_network, read_network_file
+from ...formats import InputError, is_folder
 from ...models.rows import cut_into_rows
-from ...models.schema import NetworkFile
-from ...models.supernets.catalogue import is_family, load_family
+from ...models.supernets.catalogue import load_family
 from ...platforms import Accelerator, Board, Cluster, Device, Platform, load_platform
-from ...tables.latency import read_latency
 from ...tables.partition import PartitionOptions
-from ...tables.reuse import SubNetEntry
-from ...traffic.samples import Samples
-from .sources import BoardSource, Source, TableSource, subnet_sources
+from .given import subnet_sources
+from .networks import AskedNetworks, PlanNetwork, one_behind_another
+from .sources import BoardSource, HardwareCost, Source, TableSource
 
 
-class PlanNetwork(NamedTuple):
-    """A network that a plan may run; several are the SubNets of a SuperNet."""
-
-    name: str  # as the user wrote it, or its SuperNet
-    file: NetworkFile
-    path: Path
-    network: Network
-    subnet: SubNetEntry | None
-
-
-def find_networks(name: str, samples: Samples | None) -> list[PlanNetwork]:
-    """The network of a name, or every SubNet of a SuperNet.
-
-    A network has an exit at each of its candidates if the samples answer there.
-    """
-    if "," in name and ":" not in name and not is_input(name):
-        raise InputError(
-            f'network: expected one, found "{name}"; state several in a file of networks, each with its requests '
-            "and requirements (`fluidb docs plan`)"
-        )
-    if is_family(name):
-        networks = []
-        for member in load_family(name).members():
-            file, path = read_network_file(f"{name}:{member.name}")
-            subnet = SubNetEntry(name=member.name, accuracy=member.accuracy)
-            networks.append(PlanNetwork(name, file, path, build_network(file, path), subnet))
-        return networks
-    file, path = read_network_file(name)
-    if samples is not None and file.candidates and samples.exits == len(find_candidates(file, path)) + 1:
-        file = with_exits(file, path)
-    return [PlanNetwork(name, file, path, build_network(file, path), None)]
-
-
-def find_sources(networks: Sequence[PlanNetwork], name: str, designs: DesignOptions) -> list[Source]:
-    """The hardware of a name for each of the networks.
+def find_sources(asked: AskedNetworks, names: Sequence[str], designs: DesignOptions) -> list[Source]:
+    """The hardware of some names for all networks of a question.
 
     Parameters
     ----------
-    networks : sequence of PlanNetwork
-        One, or SubNets (:func:`find_networks`).
-    name : str
-        Of a board, a device, an accelerator or a cluster, or a folder with a latency table.
+    asked : AskedNetworks
+        The networks.
+    names : sequence of str
+        Of boards, devices, accelerators or clusters, or folders with latency tables.
     designs : DesignOptions
         Which designs of a board are considered.
 
     Returns
     -------
     list of Source
-        Every design of a board, a device, the first devices of a cluster, or the table of a folder; SubNets alone and
+        Every design of a board, a device, the first devices of a cluster, or the tables of a folder; SubNets alone and
         together.
 
     Raises
     ------
     InputError
-        If there is no such hardware, or it cannot run the network.
+        If there is no such hardware, it cannot run the networks, or costs must be alike and are not.
     """
+    sources = [source for name in names for source in _sources(asked, name, designs)]
+    free = [source.name for source in sources if source.counted == "nothing"]
+    if asked.alike and free and len(free) < len(sources):
+        raise InputError(
+            f"platforms: expected NPUs only or devices only, whose costs are alike, found both, e.g. {free[0]}"
+        )
+    return sources
+
+
+def _sources(asked: AskedNetworks, name: str, designs: DesignOptions) -> list[Source]:
+    """The hardware of a name."""
     if is_folder(name):
-        table = read_latency(name)
-        if table.stage_s is not None and table.subnets is not None and table.widths is None:
-            return subnet_sources(name, table)
-        return [TableSource(name, table)]
+        return asked.given(name)
     platform = load_platform(name, kind=Platform)
+    unknown = [network.keys.name for network in asked.each if not network.members]
+    if unknown:
+        raise InputError(
+            f"networks: {unknown[0]}: network: expected it, as designs for {name} are searched, found a table only; "
+            'state e.g. network = "resnet50"'
+        )
+    if not isinstance(platform, asked.searched):
+        raise InputError(
+            f"{name}: expected a board, a device, or a folder with a latency table of each network, found another "
+            "platform; several networks run on one device"
+        )
     if isinstance(platform, Accelerator):
-        return subnet_sources(name, latency_table(find_subgraphs(load_family(networks[0].name), platform)))
-    return [source for network in networks for source in _sources(network, name, platform, designs)]
+        (network,) = asked.each
+        return subnet_sources(name, latency_table(find_subgraphs(load_family(network.members[0].name), platform)))
+    each = product(*(network.members for network in asked.each))  # a SuperNet has many members, a network one
+    return [source for members in each for source in _for_members(members, asked.names, platform, name, designs)]
 
 
-def _sources(network: PlanNetwork, name: str, platform: Platform, designs: DesignOptions) -> list[Source]:
-    """The hardware of a platform for one network."""
+def _for_members(
+    members: Sequence[PlanNetwork], names: Sequence[str], platform: Platform, name: str, designs: DesignOptions
+) -> list[Source]:
+    """The hardware of a platform for one member of each network."""
+    first = members[0]
     if isinstance(platform, Board):
-        return [BoardSource(*designs.read(network.network, name), network.subnet)]
+        models = [member.network for member in members]
+        return [BoardSource(*designs.read(one_behind_another(models, names), name), models, first.subnet)]
     if isinstance(platform, Device):
-        return [TableSource(name, tabulate_file(network.file, network.path, platform), subnet=network.subnet)]
+        tables = [tabulate_file(member.file, member.path, platform) for member in members]
+        return [TableSource(name, tables, subnet=first.subnet)]
     assert isinstance(platform, Cluster)
-    rows, last = cut_into_rows(network.file, network.path), len(platform.devices)
+    rows, last = cut_into_rows(first.file, first.path), len(platform.devices)
     studied = study(rows, platform, PartitionOptions(), range(1, last + 1), left_out=lambda _count, _fault: None)
     return [
         TableSource(
-            f"{name}: {len(here.devices)} of {last} devices", tabulate_latency(here), here, network.subnet, devices=last
+            f"{name}: {count} of {last} devices", [tabulate_latency(here)],
+            HardwareCost("devices", count, count / last), first.subnet, here,
         )
         for here in [partition.every for partition in studied]
-    ]
+        for count in [len(here.devices)]
+    ]  # fmt: skip

@@ -147,7 +147,7 @@ def _content(problem: PlanProblem) -> list[Any]:
         [requirement.text for requirement in problem.requirements],
         [asked.rate_per_s, asked.count, repr(asked.slo_s), asked.seed, repr(asked.clients)],
         [None if record is None else _arrays(record) for record in (asked.trace, *asked.samples_of)],
-        [network.key for network in asked.stated],
+        [network.key for _, network in zip(asked.names, asked.given, strict=False)],  # none of one without a name
     ]
 
 

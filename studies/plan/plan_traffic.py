@@ -5,46 +5,59 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from functools import cached_property
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import brief
 from ...models import Network
-from ...serving.device_traffic import DeviceTraffic, merged
-from ...serving.networks import ServedNetwork, as_served
+from ...serving.device_traffic import DeviceTraffic, merged, prepare_requests
+from ...serving.inputs import Requests
+from ...serving.networks import ServedNetwork, names_of
 from ...tables.latency import LatencyTable
 from ...traffic.arrivals import offline, poisson
 from ...traffic.clients import Clients
 from ...traffic.distributions import Objective
 from ...traffic.measures import Measure, Threshold
-from ...traffic.samples import Samples, draw_samples
+from ...traffic.samples import Samples, as_samples
 from ...traffic.trace import Trace
-from ...traffic.traffic import Traffic, places, prepare
+from ...traffic.traffic import Traffic, places
 from .exits import ExitSetting
 
-ALONE = np.zeros(1, np.int64)
-"""Exits before the first one of the only network."""
+
+class ArrivalWords(NamedTuple):
+    """What a fault says where not exactly one thing states when requests arrive."""
+
+    where: str
+    expected: str
+    none: str
+
+
+ALONE = ArrivalWords("rate", "a rate, a trace or clients", "none of them")
+"""Of the only network."""
+
+SHARED = ArrivalWords("networks", "a trace or a rate", "none")
+"""Of the networks of a file."""
 
 
 @dataclass(frozen=True)
 class PlanTraffic:
-    """The traffic that a plan is to serve: Poisson arrivals of a rate, a trace, or clients that wait."""
+    """The traffic that a plan is to serve: Poisson arrivals of a rate, a trace, clients that wait, or each network's.
+
+    The only network of a plan has no name.
+    """
 
     rate_per_s: float | None
     trace: Trace | None
     count: int  # requests of a run with a rate, or of clients
     slo_s: Objective | None
-    samples: Samples | None
     seed: int  # of the race; fresh runs have the seeds after it
     seeds: int  # fresh runs
     clients: Clients | None = None
-
-    @property
-    def measure(self) -> Measure | None:
-        """The measure of the samples' thresholds."""
-        return None if self.samples is None else self.samples.measure
+    given: tuple[ServedNetwork, ...] = ()  # as they are stated, with tables of some hardware, for their exits
+    models: tuple[Network, ...] = ()
 
     @property
     def requests(self) -> int:
@@ -59,21 +72,12 @@ class PlanTraffic:
     @property
     def names(self) -> list[str]:
         """The names of the networks, if they have some."""
-        return []
+        return names_of(self.given)
 
-    def networks_in(self, network: Network) -> Sequence[Network]:
-        """The networks that are one behind the other in the network of a problem."""
-        return [network]
-
-    @property
-    def stated(self) -> Sequence[ServedNetwork]:
-        """The networks as a file of networks states them."""
-        return ()
-
-    @property
+    @cached_property
     def samples_of(self) -> list[Samples | None]:
         """The samples of each network."""
-        return [self.samples]
+        return [None if network.samples is None else as_samples(network.samples) for network in self.given]
 
     @property
     def measures(self) -> list[Measure | None]:
@@ -81,30 +85,59 @@ class PlanTraffic:
         return [None if samples is None else samples.measure for samples in self.samples_of]
 
     @property
+    def measure(self) -> Measure | None:
+        """The measure of all samples' thresholds, if they have one."""
+        measures = {measure.name: measure for measure in self.measures if measure is not None}
+        return next(iter(measures.values())) if len(measures) == 1 else None
+
+    @property
     def admits(self) -> bool:
         """Whether a network has its own rule of admission."""
-        return False
+        return any(network.limit for network in self.given)
+
+    @property
+    def own(self) -> bool:
+        """Whether each network has requests of its own."""
+        return self.given[0].traffic is not None
 
     @property
     def grows(self) -> bool:
-        """Whether more requests may arrive in a second."""
-        return self.clients is None
+        """Whether more requests may arrive in a second; ``capacity`` says how far traffic of their own may grow."""
+        return self.clients is None and not self.own
+
+    def faults(self, words: ArrivalWords) -> list[str]:
+        """A fault unless exactly one thing states when requests arrive."""
+        given = {"rate": self.rate_per_s, "trace": self.trace, "clients": self.clients}
+        stated = [name for name, value in given.items() if value is not None]
+        if len(stated) + self.own == 1:
+            return []
+        expected = "neither trace nor rate beside traffic of their own" if self.own else words.expected
+        return [f"{words.where}: expected {expected}, found {' and '.join(stated) or words.none}"]
 
     def served(self, tables: Sequence[LatencyTable]) -> tuple[ServedNetwork, ...]:
         """The networks, on hardware with these latency tables."""
-        (table,) = tables
-        return as_served(table)
+        return tuple(
+            replace(network, table=table, samples=None, threshold=None)
+            for network, table in zip(self.given, tables, strict=True)
+        )
 
     def draw(self, setting: ExitSetting, seed: int, faster: float = 1.0) -> JointTraffic:
         """The requests of a run; ``faster``: the factor by which more arrive in a second."""
-        trace = self.arrivals(seed, faster)
-        if self.samples is not None:
-            trace = draw_samples(trace, self.samples.at_exits(setting.kept, [1] * len(setting.kept)), seed)
-        traffic = prepare(trace, setting.rates, slo_s=self.slo_s, seed=seed, threshold=setting.thresholds)
-        sent = traffic if self.clients is None else self.clients.send(traffic, seed)
-        return JointTraffic.of(DeviceTraffic.of(sent), sampled=(self.samples is not None,))
+        parts, networks = setting.of_each, []
+        each = zip(self.given, parts, self.samples_of, self.measures, strict=True)
+        for network, part, samples, measure in each:
+            table = network.latency
+            own = replace(network, table=table.model_copy(update={"exits": part.exits(table.exits, measure)}))
+            if samples is not None:
+                here = samples.at_exits(part.kept, [1] * len(part.kept))
+                own = replace(own, samples=here, threshold=part.thresholds)
+            networks.append(own)
+        requests = Requests(slo_s=self.slo_s, seed=seed, clients=self.clients)
+        device = prepare_requests(networks, requests, None if self.own else self._arrivals(seed, faster))
+        begins = np.cumsum([0, *(len(part.kept) + 1 for part in parts[:-1])])
+        return JointTraffic.of(device, begins, tuple(samples is not None for samples in self.samples_of))
 
-    def arrivals(self, seed: int, faster: float) -> Trace:
+    def _arrivals(self, seed: int, faster: float) -> Trace:
         """When requests arrive; of clients all at time 0."""
         if self.clients is not None:
             return offline(self.count)
@@ -124,8 +157,8 @@ class JointTraffic(Traffic):
     __repr__ = brief
 
     @classmethod
-    def of(cls, device: DeviceTraffic, begins: NDArray[np.int64] = ALONE, sampled: tuple[bool, ...] = (False,)) -> Self:
-        """The requests of a device's networks, by default of one."""
+    def of(cls, device: DeviceTraffic, begins: NDArray[np.int64], sampled: tuple[bool, ...]) -> Self:
+        """The requests of a device's networks."""
         whole, exits = device.whole, device.whole.exits + begins[device.network]
         own = whole.trace, exits, whole.slo_s, whole.objective_s, whole.origin, whole.think_s
         return cls(*own, device=device, begins=begins, sampled=sampled)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from ...serving.networks import ServedNetwork
+from ...serving.networks import NetworkKeys
 from ...serving.scheduler import Scheduler, find_policy
 from ...serving.state import BETWEEN
 from .sources import Source
@@ -17,20 +17,20 @@ FOR_SUBNETS = "sushi"
 """The policy that chooses a SubNet for each request, tried where hardware has several."""
 
 
-def between_networks(networks: Sequence[ServedNetwork]) -> list[str]:
-    """The usual policies of several networks, with every rule between them that they have what it needs for."""
+def find_policies(
+    texts: Sequence[str] | None, networks: Sequence[NetworkKeys], sources: Sequence[Source]
+) -> list[Scheduler]:
+    """The policies of a plan, one for each combination of alternatives; by default those that suit the question."""
+    return [find_policy(spec) for text in texts or _usual(networks, sources) for spec in alternatives(text)]
+
+
+def _usual(networks: Sequence[NetworkKeys], sources: Sequence[Source]) -> list[str]:
+    """The usual policies, of several networks with every rule between them that they have what it needs for."""
     if len(networks) == 1:
-        return list(DEFAULT_POLICIES)
+        chooses = any(source.several_subnets for source in sources)
+        return [*DEFAULT_POLICIES, *([FOR_SUBNETS] if chooses else [])]
     rules = [rule for rule in BETWEEN if rule != "priority" or all(own.priority is not None for own in networks)]
     return [f"{policy}:between={rule}" for policy in DEFAULT_POLICIES for rule in rules]
-
-
-def find_policies(texts: Sequence[str] | None, sources: Sequence[Source]) -> list[Scheduler]:
-    """The policies of a plan, one for each combination of alternatives; by default those that suit the hardware."""
-    if not texts:
-        chooses = any(source.several_subnets for source in sources)
-        texts = [*DEFAULT_POLICIES, *([FOR_SUBNETS] if chooses else [])]
-    return [find_policy(spec) for text in texts for spec in alternatives(text)]
 
 
 def alternatives(text: str) -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dse.exits.stage_times import stage_times
 from ...formats import InputError
 from ...models import Network
 from ...serving.deadlines import ANSWER
@@ -18,19 +17,12 @@ from ...serving.networks import ServedNetwork
 from ...serving.requirements import Requirement, check_stated
 from ...serving.scheduler import Scheduler
 from ...tables.latency import LatencyTable
-from ...traffic.measures import NEVER, Threshold
-from ...traffic.samples import Samples
+from ...traffic.measures import Threshold
 from .branches import Branch, branches_of
-from .exits import (
-    MOST_SETTINGS,
-    ExitSetting,
-    as_stated,
-    chosen_settings,
-    every_setting,
-    leavers,
-    settings_of,
-)
-from .plan_traffic import JointTraffic, PlanTraffic, right_share, right_share_of
+from .exits import ExitSetting, leavers
+from .networks import one_behind_another
+from .plan_traffic import ALONE, ArrivalWords, JointTraffic, PlanTraffic, right_share, right_share_of
+from .settings import tried_settings
 from .sources import Source, with_setting
 
 KEPT = 2**24
@@ -129,8 +121,8 @@ class PlanProblem:
 
     @property
     def networks(self) -> Sequence[Network]:
-        """The networks, where one stands behind the other in :attr:`network`; or that one."""
-        return self.traffic.networks_in(self.network)
+        """The networks, one behind the other in :attr:`network`."""
+        return self.traffic.models
 
     @cached_property
     def first_alike(self) -> list[int]:
@@ -245,19 +237,17 @@ class PlanProblem:
 
 
 def problem_of(
-    network: Network,
     sources: Sequence[Source],
     policies: Sequence[Scheduler],
     requirements: Sequence[Requirement],
     traffic: PlanTraffic,
     thresholds: Sequence[Threshold] | None = None,
+    arrivals: ArrivalWords = ALONE,
 ) -> PlanProblem:
     """The problem of what a user asked for, checked before anything is simulated.
 
     Parameters
     ----------
-    network : Network
-        With the exits that may be kept.
     sources : sequence of Source
         The hardware.
     policies : sequence of Scheduler
@@ -265,10 +255,12 @@ def problem_of(
     requirements : sequence of Requirement
         What must hold.
     traffic : PlanTraffic
-        The requests.
+        The requests, and their networks with the exits that may be kept.
     thresholds : sequence of Threshold, optional
         Those that are tried at each exit. By default the usual ones
         of the samples' measure, and ``never``.
+    arrivals : ArrivalWords
+        What a fault says of arrivals.
 
     Returns
     -------
@@ -280,26 +272,24 @@ def problem_of(
     InputError
         If something is missing or does not fit.
     """
-    faults = []
-    given = {"rate": traffic.rate_per_s, "trace": traffic.trace, "clients": traffic.clients}
-    stated = [name for name, value in given.items() if value is not None]
-    if len(stated) != 1:
-        faults.append(f"rate: expected a rate, a trace or clients, found {' and '.join(stated) or 'none of them'}")
-    if thresholds is not None and traffic.samples is None:
+    faults, sampled = traffic.faults(arrivals), any(samples is not None for samples in traffic.samples_of)
+    if thresholds is not None and not sampled:
         faults.append("thresholds: expected samples whose answers they judge, found none; add samples")
     named = [source.name for source in sources]
     faults += [
         f"platforms: expected each once, found {name} twice" for name in dict.fromkeys(named) if named.count(name) > 1
     ]
+    fastest = [source.tables(source.fastest) for source in sources]
     faults += [
-        f"{source.name}: expected times of {len(network.exits)} exits, which {network.name} has, found {source.stages}"
-        for source in sources
-        if source.stages != len(network.exits)
+        f"{name}: expected times of {len(model.exits)} exits, which {model.name} has, found {len(table.exits)}"
+        for name, tables in zip(named, fastest, strict=True)
+        for model, table in zip(traffic.models, tables, strict=True)
+        if len(table.exits) != len(model.exits)
     ]
     if faults:
         raise InputError(faults)
-    tried = Tried(thresholds, MOST_SETTINGS, may_wait(sources, policies))
-    settings = settings_on(network, [source.table(source.fastest) for source in sources], traffic.samples, tried)
+    settings = tried_settings(traffic, fastest, thresholds, never=may_wait(sources, policies))
+    network = one_behind_another(traffic.models, traffic.names)
     problem = PlanProblem(network, sources, settings, policies, requirements, traffic)
     check_settings(problem)
     return problem
@@ -320,30 +310,6 @@ def check_settings(problem: PlanProblem) -> None:
     ]
     if faults:
         raise InputError(faults)
-
-
-class Tried(NamedTuple):
-    """Which settings of a network's exits are tried."""
-
-    thresholds: Sequence[Threshold] | None  # at each exit; by default the usual ones and never
-    most: float  # settings up to which all are tried
-    never: bool  # whether an exit that only answers at the deadline may be of use
-
-
-def settings_on(
-    network: Network, fastest: Sequence[LatencyTable], samples: Samples | None, tried: Tried
-) -> list[ExitSetting]:
-    """Every setting of the exits, or those that PAME's rule chooses where exits are many.
-
-    ``fastest``: the latency table of the fastest design of each kind of hardware.
-    """
-    if samples is None:
-        return as_stated(network.exits)
-    thresholds, never = (*samples.measure.usual, NEVER) if tried.thresholds is None else tried.thresholds, tried.never
-    if every_setting(network.exits, thresholds, never=never, most=tried.most):
-        return settings_of(network.exits, samples, thresholds, never=never)
-    stage_s = [stage_times(table, network) for table in fastest]
-    return chosen_settings(network.exits, samples, thresholds, stage_s, never=never)
 
 
 def _right_enough(problem: PlanProblem, pairing: Pairing) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ...dse.npu.design import OWN_FILES, tabulate_design
+from ...dse.npu.design import DESIGN_FOLDER, tabulate_design
 from ...dse.npu.latency import tabulate_latency
 from ...dse.npu.search import search
-from ...formats import AnyPath, Table, check_own_folder, table_text, write_directory
+from ...formats import AnyPath, OwnFolder, Table, table_text
 from ...serving.networks import named_records
 from ...tables.files import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE
 from ...traffic.samples import samples_bytes
@@ -19,8 +19,7 @@ from .search import Plan
 from .sources import BoardSource, TableSource
 
 PLAN_FILE, SAMPLES_FILE = "plan.json", "samples.npz"
-PLAN_FILES = {*OWN_FILES, PARTITION_FILE, PLAN_FILE, SAMPLES_FILE}
-"""All that the folder of a plan may hold."""
+PLAN_FOLDER = OwnFolder("a plan", PLAN_FILE, {*DESIGN_FOLDER.own, PARTITION_FILE, PLAN_FILE, SAMPLES_FILE})
 
 
 class PlanTable(Table):
@@ -81,14 +80,14 @@ def _of_each(problem: PlanProblem, setting: ExitSetting) -> list[dict[str, Any]]
 
 def check_plan_output(folder: AnyPath, *, force: bool) -> None:
     """Refuse, before a search takes its time, a folder that must not be written."""
-    check_own_folder(folder, force, "a plan", PLAN_FILE, PLAN_FILES)
+    PLAN_FOLDER.check(folder, force)
 
 
 def write_plan(folder: AnyPath, answer: PlanAnswer, *, replace: bool = False) -> None:
     """Write the first plan with its design and tables into a folder of its own, whole or not at all."""
     check_plan_output(folder, force=replace)
     problem, plan = answer.front[0].search.problem, answer.front[0].plan
-    numbers, samples = plan.numbers, problem.traffic.samples
+    numbers, (samples,) = plan.numbers, problem.traffic.samples_of
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]
     files: dict[str, str | bytes] = {}
     if isinstance(source, BoardSource):
@@ -109,4 +108,4 @@ def write_plan(folder: AnyPath, answer: PlanAnswer, *, replace: bool = False) ->
     files |= {LATENCY_FILE: table_text(latency), PLAN_FILE: table_text(table)}
     if samples is not None:
         files[SAMPLES_FILE] = samples_bytes(samples.at_exits(setting.kept, [1] * len(setting.kept)))
-    write_directory(folder, files, replace=replace)
+    PLAN_FOLDER.write(folder, files, replace=replace)

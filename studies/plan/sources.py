@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,15 +44,14 @@ class Source(ABC):
     """Hardware of one kind, in rows: designs, or one table."""
 
     name: str  # of the board or the folder
-    counted: str  # what its cost counts: DSPs, devices, or nothing where hardware is given
-    dsps: NDArray[np.int64]  # (N,), that each row takes, or devices of a cluster; 0 where hardware is given
+    counted: str  # what its cost counts: DSPs, multipliers, devices, or nothing where hardware is given
+    dsps: NDArray[np.int64]  # (N,), that each row takes, or what else is counted; 0 where hardware is given
     share: NDArray[np.float64]  # (N,), of the board's DSPs, or the cluster's devices; 0 where hardware is given
     least: LeastTimes  # by row
     speedup: float  # throughput with several lanes, relative to one batch at a time
     drops: bool  # whether exits can be left out: its times are known by layer
     accuracy: float | None = None  # of its SubNet, or of the most accurate of several, if it is known
     subnet: SubNetEntry | None = None  # that it runs
-    networks: Sequence[Network] = ()  # several that it runs, which are one behind the other here
     several_subnets: bool = False  # a policy may choose one for each request
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,9 +115,9 @@ class Source(ABC):
     def table(self, row: int, *, causes: bool = True) -> LatencyTable:
         """The latency table of a row, with all exits; without the causes of its times it is found sooner."""
 
+    @abstractmethod
     def tables(self, row: int, *, causes: bool = True) -> list[LatencyTable]:
         """The latency table of each network on a row."""
-        return cut_apart(self.table(row, causes=causes), self.networks)
 
     @abstractmethod
     def layer_times(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -149,8 +148,8 @@ class BoardSource(Source):
         network: Network,
         board: Board,
         options: SearchOptions,
+        networks: Sequence[Network],
         subnet: SubNetEntry | None = None,
-        networks: Sequence[Network] = (),
     ) -> None:
         self.name, self.network, self.board, self.options = board.name, network, board, options
         self.networks = networks
@@ -221,6 +220,10 @@ class BoardSource(Source):
             return self.labelled(self._times.table(self._times_at(row)))
         return self.labelled(tabulate_latency(*design_of(self.network, self.board, self.options, self.tile(row))))
 
+    def tables(self, row: int, *, causes: bool = True) -> list[LatencyTable]:
+        """The latency table of each network on a row."""
+        return cut_apart(self.table(row, causes=causes), self.networks)
+
     def layer_times(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The times of the layers of a row by batch size, and the part of each."""
         return self._times.part, self._times_at(row).time_s
@@ -245,64 +248,91 @@ def design_of(network: Network, board: Board, options: SearchOptions, tile: Tile
     return tabulate_design(network, board, options.model_copy(update={"tile": tile}), result)
 
 
+class HardwareCost(NamedTuple):
+    """What hardware that is given by its latency tables costs."""
+
+    counted: str = "nothing"  # what is counted
+    amount: int = 0
+    share: float = 0.0  # of a cluster's devices
+
+
+FREE = HardwareCost()
+"""Of hardware that is there already."""
+
+
 class TableSource(Source):
-    """Hardware that is given by its latency table, perhaps of some of the ``devices`` of a cluster."""
+    """Hardware that is given by the latency table of each network, one behind the other."""
 
     def __init__(
         self,
         name: str,
-        table: LatencyTable,
-        partition: PartitionTable | None = None,
+        tables: Sequence[LatencyTable],
+        cost: HardwareCost = FREE,
         subnet: SubNetEntry | None = None,
-        *,
-        devices: int = 1,
+        partition: PartitionTable | None = None,
     ) -> None:
-        self.name, self.speedup, self.partition = name, table.speedup, partition
+        self.name, self.speedup, self.partition = name, tables[0].speedup, partition
         self._choose(subnet)
-        self._table = table = self.labelled(table)
-        self.dsps = np.array([len(partition.devices) if partition else 0])
-        self.share = self.dsps / devices
-        self.counted = "devices" if partition else "nothing"
-        self.drops = bool(table.layers) and table.variants == 1
-        self.least = LeastTimes.of(parts_of(table, "time_s")[None])
-        accuracies = [entry.accuracy for entry in table.subnets or []]
+        self._tables = tables = [self.labelled(table) for table in tables]
+        self.counted, self.dsps, self.share = cost.counted, np.array([cost.amount]), np.array([cost.share])
+        self.drops = all(table.layers and table.variants == 1 for table in tables)
+        least = [LeastTimes.of(parts_of(table, "time_s")[None]) for table in tables]
+        self.least = LeastTimes(*(np.concatenate(each, axis=1) for each in zip(*least, strict=True)))
+        accuracies = [entry.accuracy for table in tables for entry in table.subnets or []]
         known = [accuracy for accuracy in accuracies if accuracy is not None]
         self.accuracy = max(known) if known and len(known) == len(accuracies) else None
-        self.several_subnets = len(accuracies) > 1
+        self.several_subnets = any(len(table.subnets or []) > 1 for table in tables)
 
     @property
     def energy_j(self) -> NDArray[np.float64]:
         """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (1, E, 2)."""
-        if not self.drops or self._table.layers[0].energy_j is None:
+        if not self.drops or any(table.layers[0].energy_j is None for table in self._tables):
             raise InputError(
                 f"minimise: {self.name}: expected energies by layer, found none; they are known of a design on a "
                 "board whose file states energies; minimise dsps, or leave this hardware out"
             )
-        return work_of(parts_of(self._table, "energy_j")[None])
+        return np.concatenate([work_of(parts_of(table, "energy_j")[None]) for table in self._tables], axis=1)
 
     def table(self, row: int, *, causes: bool = True) -> LatencyTable:
-        """The table; there is one row."""
+        """The table of the first network; there is one row, and all have the same hardware."""
+        return self.tables(row, causes=causes)[0]
+
+    def tables(self, row: int, *, causes: bool = True) -> list[LatencyTable]:
+        """The latency table of each network."""
         assert row == 0
-        del causes  # as it has them
-        return self._table
+        del causes  # as they have them
+        return self._tables
 
     def layer_times(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The times of the layers of the table by batch size, and the part of each; of variants the fastest."""
+        """The times of the layers of the tables by batch size, and the part of each; of variants the fastest."""
         assert row == 0
-        segments = self._table.segments(by_layer=True)
-        heads = [layer.exit > 0 for layer in self._table.layers] if self.drops else np.zeros(len(segments.stage))
-        return 2 * (segments.stage - 1) + np.array(heads, np.int64), segments.time_s[:, :, 1:].min(axis=0)
+        parts, times_s, begin = [], [], 0
+        for table in self._tables:
+            segments = table.segments(by_layer=True)
+            layered = table.layers and table.variants == 1
+            heads = [layer.exit > 0 for layer in table.layers] if layered else np.zeros(len(segments.stage))
+            parts.append(2 * (begin + segments.stage - 1) + np.array(heads, np.int64))
+            times_s.append(segments.time_s[:, :, 1:].min(axis=0))
+            begin += len(table.exits)
+        return np.concatenate(parts), np.concatenate(_as_wide(times_s))
 
     def found_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
-        """The times of the table, for each of some rows. Shapes: (N,); returns (N, E, 2, B)."""
+        """The times of the tables, for each of some rows. Shapes: (N,); returns (N, E, 2, B)."""
         del threads
-        return parts_of(self._table, "time_s")[None][rows]
+        return np.concatenate(_as_wide([parts_of(table, "time_s") for table in self._tables]))[None][rows]
+
+
+def _as_wide(times_s: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+    """Times by batch size, up to the largest of any network: the largest batch of another one stands for larger ones.
+
+    Shapes: (..., B) each; returns (..., B).
+    """
+    most = max(here_s.shape[-1] for here_s in times_s)
+    return [np.concatenate([here_s, here_s[..., -1:].repeat(most - here_s.shape[-1], -1)], -1) for here_s in times_s]
 
 
 def cut_apart(whole: LatencyTable, networks: Sequence[Network]) -> list[LatencyTable]:
-    """The latency tables of networks that are one behind the other in a table; the table, if it is of one."""
-    if not networks:
-        return [whole]
+    """The latency tables of networks that are one behind the other in a table."""
     ends = list(accumulate(len(network.exits) for network in networks))
     tables = []
     for network, begin, end in zip(networks, (0, *ends), ends, strict=False):
@@ -313,33 +343,6 @@ def cut_apart(whole: LatencyTable, networks: Sequence[Network]) -> list[LatencyT
         ]
         tables.append(whole.model_copy(update={"network": network.name, "exits": network.exits, "layers": layers}))
     return tables
-
-
-def subnet_sources(name: str, table: LatencyTable) -> list[Source]:
-    """Each SubNet of a table alone, with that in the buffer with which it is fastest; and all, for a policy to choose.
-
-    Parameters
-    ----------
-    name : str
-        Of the hardware.
-    table : LatencyTable
-        Stages of SubNets, perhaps by states of a buffer.
-
-    Returns
-    -------
-    list of Source
-        One source for each SubNet, then one for all.
-    """
-    assert table.subnets is not None
-    assert table.stage_s is not None
-    sources: list[Source] = []
-    states, subnets, _ = table.axes
-    for number, subnet in enumerate(table.subnets):
-        here = [table.stage_s[state * subnets + number] for state in range(states)]
-        fastest = min(here, key=lambda stages: sum(times_s[0] for times_s in stages))
-        alone = table.model_copy(update={"states": None, "reuse": None, "stage_s": [fastest]})
-        sources.append(TableSource(name, alone, subnet=subnet))
-    return [*sources, TableSource(f"{name}: all SubNets", table)]
 
 
 def parts_of(table: LatencyTable, column: Literal["time_s", "energy_j"]) -> NDArray[np.float64]:

@@ -11,7 +11,17 @@ from pathlib import Path
 
 import pytest
 from builders import DATA, POCKET, TINY, Run, call_fluidb, files, lines
-from fluidb.formats import InputError, check_free, check_resumable, held, outputs, together, write_directory, write_file
+from fluidb.formats import (
+    InputError,
+    OwnFolder,
+    check_free,
+    check_resumable,
+    held,
+    outputs,
+    together,
+    write_directory,
+    write_file,
+)
 
 OLD, NEW = {"a": "old"}, {"b": "new", "c": "new"}
 
@@ -32,6 +42,35 @@ def test_a_failed_write_leaves_what_stood_there(tmp_path, monkeypatch):
         write_file(path, "new", replace=True)
     assert path.read_text() == "old"
     assert names(tmp_path) == ["t.txt"]
+
+
+def test_a_folder_of_its_own_is_replaced_and_no_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kind = OwnFolder("a thing", "thing.json", ("thing.json", "times.csv"))
+    kind.check("d", force=False)
+    kind.write("d", {"thing.json": "old"})
+    refused = {
+        "d: output folder exists already; .* add --force": lambda: kind.write("d", {"thing.json": "new"}),
+        "d: expected another folder than the folder of d/thing.json": lambda: kind.check(
+            "d", True, apart=["d/thing.json"]
+        ),
+        "-: expected the name of a folder": lambda: kind.check("-", force=True),
+    }
+    for fault, call in refused.items():
+        with pytest.raises(InputError, match=fault):
+            call()
+    kind.check("d", force=True, apart=[None, "elsewhere"])
+    kind.write("d", {"thing.json": "new", "times.csv": ""}, replace=True)
+    assert Path("d/thing.json").read_text() == "new"
+    Path("d/mine").touch()  # after the check that a command makes before its work
+    with pytest.raises(
+        InputError, match="--force replaces a thing only, and this folder holds mine, too; move it away"
+    ):
+        kind.write("d", {"thing.json": "newer"}, replace=True)
+    Path("d/thing.json").unlink()
+    with pytest.raises(InputError, match="--force replaces a thing only, and this folder holds no thing.json; choose"):
+        kind.write("d", {"thing.json": "newer"}, replace=True)
+    assert not Path("d/thing.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from builders import COMPILED, call_fluidb, lines
 from fluidb.formats import InputError
 from fluidb.machine import protocol as measuring_protocol
 from fluidb.machine.clock import VirtualClock
-from fluidb.machine.measurement import check_measured_folder, measure, write_measurement
+from fluidb.machine.measurement import MEASURED_FOLDER, measure, write_measurement
 from fluidb.machine.network import RealNetwork
 from fluidb.machine.runner import TableRunner, as_measured, serve_in_steps
 from fluidb.machine.serve import serve_real
@@ -28,7 +28,6 @@ from fluidb.machine.validation import (
     TrialGrid,
     half_width,
     judge_point,
-    slower,
     validate_simulator,
 )
 from fluidb.platforms import load_platform
@@ -106,8 +105,8 @@ def test_a_measured_network_is_an_ordinary_device(made):
     assert [row.name for row in table.exits] == ["e1", "e2", "e3"]
     assert sum(row.rate for row in table.exits) == pytest.approx(1.0)
     with pytest.raises(InputError, match="dev"):
-        check_measured_folder(folder / "dev", replace=False)
-    check_measured_folder(folder / "dev", replace=True)
+        MEASURED_FOLDER.check(folder / "dev", force=False)
+    MEASURED_FOLDER.check(folder / "dev", force=True)
 
 
 @pytest.mark.skipif(CORES < 2, reason="one core")
@@ -136,7 +135,7 @@ def test_every_request_is_answered_once_as_the_network_answers_alone(made, polic
     """500 requests under each policy that ships, faster than they are served one by one, so that batches form."""
     network, found, _ = made
     requests = Requests(trace=poisson(4000.0, 500, 1), slo_s=0.05)
-    required = [parse_requirement("p99 >= 0s", "--require")]
+    required = [parse_requirement("p99 >= 0s")]
     done = serve_real(network, found.table, requests, policy, threshold=0.7, requirements=required)
     assert done.answers_wrong == 0
     assert done.outcome.failure == ""
@@ -384,10 +383,14 @@ def test_the_interval_of_a_table_is_that_of_both_measurements(made):
 
 
 def test_a_slower_table_is_slower_everywhere(made):
-    table = made[1].table
-    again = slower(table, 0.5)
+    table = made[1].table.model_copy(update={"wake_up_s": 1e-4})
+    again = table.slower(1.5, overheads=True)
     assert again.array() == pytest.approx(1.5 * table.array())
     assert again.gather_array() == pytest.approx(1.5 * table.gather_array())
+    assert again.wake_up_s == 1.5 * table.wake_up_s
+    stages = table.slower(1.5)  # gathers and waking up are the host's
+    assert stages.array() == pytest.approx(1.5 * table.array())
+    assert (stages.gather_s, stages.wake_up_s) == (table.gather_s, table.wake_up_s)
 
 
 def test_commands_print_records(made, monkeypatch):

@@ -10,35 +10,42 @@ from typing import NamedTuple
 
 
 class Places(NamedTuple):
-    """First words of a layer, and words from a sample, a channel of the outputs, a group to the next."""
+    """First words of a layer, and words from a sample, a channel, a group of the inputs, of the outputs to the next."""
 
     x: int
     w: int
     y: int
     x_sample: int
+    x_channel: int
+    x_group: int
     y_sample: int
     y_channel: int
-    x_group: int
     w_group: int
 
 
-def packed(window, C, groups):
-    """A layer whose maps and weights begin at 0 and have nothing between them."""
-    sizes = groups * window.words, groups * C * window.R, window.R, window.words, window.P * C
-    return Places(0, 0, 0, *sizes)
+def alone(window, C, groups, words):
+    """A layer whose maps and weights begin at 0; channels of more than a word, except in one row, begin at lines."""
+    (height, width), channels = window.size, window.channels
+    plane, one_row = height * width, window.along_P
+    if window.in_rows:
+        channels, plane, one_row = height, width, False
+    pitch, y_channel = (n if n == 1 else ceil(n / words) * words for n in (plane, window.R))
+    x_channel = plane if one_row else pitch
+    x_group, y_group = channels * x_channel, C * y_channel
+    return Places(0, 0, 0, groups * x_group, x_channel, x_group, groups * y_group, y_channel, window.P * C)
 
 
-def address_of(window, at, p, row):
+def address_of(window, at, p, row, channel_words):
     """Of the input with which the weight ``p`` of an output ``row`` is multiplied; outside of a map in its padding."""
-    (height, width), (_, across) = window.size, window.outputs
+    (_, width), (_, across) = window.size, window.outputs
     (stride_y, stride_x), (pad_y, pad_x), (apart_y, apart_x) = window.stride, window.pad, window.dilation
     if window.along_P:
-        return at + row * width + p
+        return at + row * (channel_words if window.in_rows else width) + p
     y, x = row // across, row % across
     channel, place = p // (window.kernel[0] * window.kernel[1]), p % (window.kernel[0] * window.kernel[1])
     ky, kx = place // window.kernel[1], place % window.kernel[1]
-    line = channel * height + y * stride_y + ky * apart_y - pad_y
-    return at + line * width + x * stride_x + kx * apart_x - pad_x
+    line = y * stride_y + ky * apart_y - pad_y
+    return at + channel * channel_words + line * width + x * stride_x + kx * apart_x - pad_x
 
 
 def cut(first, length, words):
@@ -89,7 +96,7 @@ def passes(window, C, groups, layout, tile, rows, words, places):
                             for q in slots:
                                 for row in held[q]:
                                     at = samples + (q * B_R + row // R) * places.x_sample
-                                    first = address_of(window, at, begin, row % R)
+                                    first = address_of(window, at, begin, row % R, places.x_channel)
                                     load += [(at, words) for at, _ in cut(first, len(inner), words)]
                         else:
                             for p in inner:
@@ -97,7 +104,8 @@ def passes(window, C, groups, layout, tile, rows, words, places):
                                     for piece in pieces(held[q], line):
                                         for row in piece[::of_beat]:
                                             at = samples + (q * B_R + row // R) * places.x_sample
-                                            load.append((address_of(window, at, p, row % R), words))
+                                            first = address_of(window, at, p, row % R, places.x_channel)
+                                            load.append((first, words))
                         loads.append(load)
                     store = []
                     outputs = places.y + run * per_run * places.y_sample + group * C * places.y_channel

@@ -52,21 +52,16 @@ def test_no_shares_of_a_grid_are_better(time_s, right, target_s):
 
 
 @settings(max_examples=40)
-@given(st.lists(st.tuples(*[st.integers(0, 5)] * 2), min_size=1, max_size=12), st.sampled_from(TENTHS), st.booleans())
-def test_thresholds_by_plain_loops(rows, shares, literal):
-    """The surest of those that are still there leave, or of those that the text keeps; with all that equal them."""
+@given(st.lists(st.tuples(*[st.integers(0, 5)] * 2), min_size=1, max_size=12), st.sampled_from(TENTHS))
+def test_thresholds_by_plain_loops(rows, shares):
+    """The surest of the samples that are still there leave, with all that equal them."""
     samples = [list(row) for row in rows]
-    least = least_of_shares(np.array(samples, dtype=float), shares, literal=literal)
+    least = least_of_shares(np.array(samples, dtype=float), shares)
     staying = list(range(len(samples)))
     for column, value in enumerate(least):
         due = next(n for n in range(len(samples) + 1) if n >= len(samples) * (shares[: column + 1].sum() - 1e-9))
-        before = next(n for n in range(len(samples) + 1) if n >= len(samples) * (shares[:column].sum() - 1e-9))
-        if literal:
-            candidates = sorted((sample[column] for sample in samples), reverse=True)[before:]
-            leave = due - before
-        else:
-            candidates = sorted((samples[i][column] for i in staying), reverse=True)
-            leave = due - (len(samples) - len(staying))
+        candidates = sorted((samples[i][column] for i in staying), reverse=True)
+        leave = due - (len(samples) - len(staying))
         if due == len(samples):
             assert value == -np.inf
         elif leave <= 0:
@@ -74,8 +69,7 @@ def test_thresholds_by_plain_loops(rows, shares, literal):
         else:
             assert value == candidates[leave - 1]
         staying = [i for i in staying if not samples[i][column] >= value]
-        if not literal:
-            assert len(samples) - len(staying) >= due
+        assert len(samples) - len(staying) >= due
 
 
 @pytest.mark.parametrize(("correlation", "text"), [(0.7, 0.411), (0.4, 0.438), (0.0, 0.480)])
@@ -84,7 +78,8 @@ def test_the_literal_text_overshoots_where_exits_differ(correlation, text):
     rng = np.random.default_rng(1)
     first, own = rng.normal(size=(2, 40_000))
     sure = np.column_stack([first, correlation * first + np.sqrt(1 - correlation**2) * own])
-    for literal, expected in ((False, 0.4), (True, text)):
-        one, two = least_of_shares(sure, [0.4, 0.4, 0.2], literal=literal)
-        leave = ((sure[:, 0] < one) & (sure[:, 1] >= two)).mean()
-        assert leave == pytest.approx(expected, abs=1e-9 if not literal else 4e-3)
+    one, two = least_of_shares(sure, [0.4, 0.4, 0.2])
+    among_all = np.sort(sure[:, 1])[8_000]  # as the text says: the next 40 % below the surest 40 % of all values
+    for least, expected, within in ((two, 0.4, 1e-9), (among_all, text, 4e-3)):
+        leave = ((sure[:, 0] < one) & (sure[:, 1] >= least)).mean()
+        assert leave == pytest.approx(expected, abs=within)

@@ -43,7 +43,9 @@ def test_contract_of_every_policy(workload, policy, call_s):
     assert np.all(runs.begin_s[1:] >= runs.end_s[:-1])
     # every segment of every request ran exactly once, in order, until its exit
     ran: dict[int, list[int]] = {request: [] for request in range(len(trace))}
-    for segment, members in zip(runs.segment, np.split(runs.members, np.cumsum(runs.batch)[:-1]), strict=True):
+    batches = np.split(runs.members, np.cumsum(runs.batch)[:-1])
+    assert runs.firsts.tolist() == [members[0] for members in batches]
+    for segment, members in zip(runs.segment, batches, strict=True):
         for request in members:
             ran[request].append(segment)
     for request, segments in ran.items():

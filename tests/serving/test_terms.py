@@ -353,6 +353,8 @@ def test_a_file_of_think_times_is_read_or_refused_with_its_row(tmp_path: Path) -
         parse_think("trace:nowhere.csv")
     file.write_text("think_s\n0.5\n0\n")
     assert parse_think("trace:think.csv", folder=tmp_path) == ((0.5, 0.0), False)
+    assert Clients.of(3, "trace:think.csv", tmp_path) == Clients(3, (0.5, 0.0))
+    assert Clients.of(3, None) == Clients(3)
     for think_s, exponential, expected in (
         ((), False, "found none"), ((1.0, -2.0), False, "found -2 s"), ((1.0,), True, "recorded ones that are to be"),
         (math.nan, False, "found nan s"),

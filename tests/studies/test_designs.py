@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from builders import POCKET, TINY, Run, files, lines
-from fluidb.cli.design.searches.many import names
+from fluidb.cli.design.searches.many import names_of_inputs
 from fluidb.dse import SearchOptions, write_latency
 from fluidb.formats import InputError
 from fluidb.models import load_network
@@ -169,7 +169,7 @@ def test_what_is_typed_wrong_is_said_before_any_search(fluidb: Run, tmp_path: Pa
         "fluidb: none.toml: expected the TOML file of a network, found no such file",
     ]
     with pytest.raises(InputError, match=r"^NETWORK: expected names with commas between"):
-        names(f"{TINY},", "NETWORK")
+        names_of_inputs(f"{TINY},", "NETWORK")
     with pytest.raises(InputError, match="found tiny-pocket twice"):
         design_each([(*TINY_ON_POCKET, OPTIONS)] * 2)
     assert "one of each" in lines(fluidb("dse", TINY, POCKET, "--scheduler", "local"))[0]
@@ -180,4 +180,4 @@ def test_what_is_typed_wrong_is_said_before_any_search(fluidb: Run, tmp_path: Pa
 
 def test_a_file_whose_name_has_a_comma_is_one_network(tmp_path: Path) -> None:
     shutil.copy(TINY, tmp_path / "a,b.toml")
-    assert names(str(tmp_path / "a,b.toml"), "NETWORK") == [str(tmp_path / "a,b.toml")]
+    assert names_of_inputs(str(tmp_path / "a,b.toml"), "NETWORK") == [str(tmp_path / "a,b.toml")]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from builders import POCKET, TINY, Run, board_of, lines, table_of
+from builders import POCKET, TINY, Run, board_of, joint_traffic, lines, plan_traffic, table_of
 from fluidb.dse import SearchOptions, search
 from fluidb.dse.device.tabulate import tabulate_file
 from fluidb.dse.exits.stage_times import stage_times
@@ -38,7 +38,6 @@ from fluidb.platforms import ENERGY_KEYS, Accelerator, Device, load_platform
 from fluidb.platforms.host import Host
 from fluidb.serving import parse_requirement, simulate, summarise
 from fluidb.serving.bound import least_late
-from fluidb.serving.device_traffic import DeviceTraffic
 from fluidb.serving.networks import as_served
 from fluidb.serving.policies import Decision, Policy
 from fluidb.serving.requirements import judge
@@ -56,17 +55,18 @@ from fluidb.studies.plan.clairvoyant import Clairvoyant
 from fluidb.studies.plan.dominance import Unbeaten, faster_is_better
 from fluidb.studies.plan.exits import ExitSetting, as_stated, chosen_settings, settings_of
 from fluidb.studies.plan.field import Cost, PlanSpace
+from fluidb.studies.plan.given import subnet_sources
 from fluidb.studies.plan.hope import Entrant, Hope, NearTask, RaceTask, leave_out_hopeless, required_of
-from fluidb.studies.plan.kept import kept_races
+from fluidb.studies.plan.kept import _content, kept_races
 from fluidb.studies.plan.least import LeastTimes
-from fluidb.studies.plan.plan_traffic import JointTraffic, PlanTraffic
+from fluidb.studies.plan.plan_traffic import JointTraffic
 from fluidb.studies.plan.problem import Fate, PlanNumbers, PlanProblem, fate_of, problem_of
 from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
 from fluidb.studies.plan.record import plan_record
 from fluidb.studies.plan.rules import Limit, Load, Until, joint_limits, least_energy, limits_of, surely_run
 from fluidb.studies.plan.runs import fresh_runs, networks_on
-from fluidb.studies.plan.search import EARLY, STEP, WHOLE, Plans, find_plans
-from fluidb.studies.plan.sources import BoardSource, TableSource, subnet_sources
+from fluidb.studies.plan.search import EARLY, STEP, WHOLE, Plans, SearchRun, find_plans
+from fluidb.studies.plan.sources import BoardSource, TableSource
 from fluidb.studies.plan.trials import TrialRun, Trials
 from fluidb.studies.workers import workers
 from fluidb.tables.latency import LatencyTable
@@ -105,7 +105,7 @@ def random_problem(seed: int, *, drops: bool = False) -> PlanProblem:
     board = board_of(draw.randint(3, 7), kibit=draw.choice([8, 40]), gb_s=draw.choice([0.05, 0.4]))
     energies = dict(zip(ENERGY_KEYS, (4.8, 13.4, 650.0), strict=True))
     board = board.model_copy(update=energies | {"port_words": board.usual_port_words})  # few ports: few designs
-    source = BoardSource(NETWORK, board, options)
+    source = BoardSource(NETWORK, board, options, [NETWORK])
     by_cost = np.lexsort((source.nearer(np.arange(len(source.dsps))).whole_s, source.dsps))
     whole_s = source.table(int(by_cost[len(by_cost) // 2])).array()[0, -1, 1]
     bound = draw.choice([2, 5, 10])
@@ -114,15 +114,12 @@ def random_problem(seed: int, *, drops: bool = False) -> PlanProblem:
     if draw.random() < 0.7:
         figure = draw.choice(["accuracy", "accuracy_of_all"]) if drops else "accuracy"
         texts.append(f"{figure} >= {draw.choice([70, 75, 80])} %")
-    traffic = PlanTraffic(
-        draw.uniform(0.4, 1.4) / whole_s, None, 300, draw.uniform(0.8, 3) * whole_s, samples_of(400, seed), seed, 3
-    )
+    rate_per_s, slo_s = draw.uniform(0.4, 1.4) / whole_s, draw.uniform(0.8, 3) * whole_s
+    traffic = plan_traffic(NETWORK, rate_per_s, None, 300, slo_s, samples_of(400, seed), seed, 3)
     tried = sorted(draw.sample([0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], LEVELS))
     names = [*draw.sample(POLICIES, 1), *draw.sample(DROPPING, 2)] if drops else draw.sample(POLICIES, 3)
     policies = [find_policy(name) for name in names]
-    return problem_of(
-        NETWORK, [source], policies, [parse_requirement(text) for text in texts], traffic, [*tried, "never"]
-    )
+    return problem_of([source], policies, [parse_requirement(text) for text in texts], traffic, [*tried, "never"])
 
 
 class Ran(NamedTuple):
@@ -169,7 +166,7 @@ def simulate_plans(problem: PlanProblem, tried: list[float]) -> Iterator[Ran]:
     """Simulate every design, exit setting and policy whole."""
     (source,), asked = problem.sources, problem.traffic
     assert isinstance(source, BoardSource)
-    samples = asked.samples
+    (samples,) = asked.samples_of
     assert samples is not None
     rate_per_s, clients = asked.rate_per_s, asked.clients
     settings: dict[tuple[tuple[int, ...], tuple[Threshold, ...]], float] = {}
@@ -275,7 +272,7 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
     monkeypatch.setattr(plan_search, "REFINED", 4)
     problem = random_problem(seed, drops=seed % 3 == 2)
     wanted = brute_force(every_plan(seed, drops=seed % 3 == 2), minimised)
-    answer = find_plans(problem, minimised, threads=1 + seed % 2)
+    answer = find_plans(problem, minimised, SearchRun(threads=1 + seed % 2))
     assert len(answer.front) == len(wanted)
     (source,) = problem.sources
     row_of = {source.tile(row): row for row in range(len(source.dsps))}
@@ -346,9 +343,9 @@ def test_with_clients_the_front_is_that_of_brute_force() -> None:
     texts = f"p95 <= {1.5e3 * whole_s:.4f}ms", f"processing_rate >= {1 / whole_s:.4f} /s"
     tried = thresholds_of(given)
     required = [parse_requirement(text) for text in texts]
-    problem = problem_of(NETWORK, given.sources, given.policies, required, asked, [*tried, "never"])
+    problem = problem_of(given.sources, given.policies, required, asked, [*tried, "never"])
     wanted = brute_force(list(simulate_plans(problem, tried)), "dsps")
-    plans = find_plans(problem, threads=1)
+    plans = find_plans(problem, run=SearchRun(threads=1))
     assert [(plan.cost, plan.accuracy) for plan in plans.front] == [(cost, right) for cost, right, _ in wanted]
     assert wanted
     assert plans.counts[EARLY]
@@ -400,7 +397,7 @@ def test_of_plans_that_cost_the_same_the_most_accurate_is_taken(seed: int, monke
     for cost, less in sorted((float(source.dsps[at.row]), -problem.most_accuracy(0, at.setting)) for at in every):
         if -less > front[-1][1]:
             front.append((cost, -less))
-    assert [(plan.cost, plan.accuracy) for plan in find_plans(problem, threads=1).front] == front[1:]
+    assert [(plan.cost, plan.accuracy) for plan in find_plans(problem, run=SearchRun(threads=1)).front] == front[1:]
 
 
 TENTHS = tuple(at / 10 for at in range(1, 11))
@@ -419,11 +416,11 @@ def surer_later(count: int, exits: int, seed: int) -> Samples:
 def test_ten_thresholds_at_each_exit_are_all_tried(exits: int, seed: int) -> None:
     """The most accurate plan on given hardware: no setting that is more accurate keeps the requirements."""
     draw = Random(f"{exits} {seed}")
-    source = TableSource("one", table_of([[1.0, draw.uniform(1.1, 1.9)] for _ in range(exits)]))
+    source = TableSource("one", [table_of([[1.0, draw.uniform(1.1, 1.9)] for _ in range(exits)])])
     samples, network = surer_later(500, exits, seed), NETWORK.model_copy(update={"exits": source.table(0).exits})
-    traffic = PlanTraffic(draw.uniform(0.3, 0.4), None, 200, draw.uniform(8, 9), samples, seed, 2)
+    traffic = plan_traffic(network, draw.uniform(0.3, 0.4), None, 200, draw.uniform(8, 9), samples, seed, 2)
     required, policies = [parse_requirement("violation_rate <= 20 %")], [find_policy("serial"), find_policy("fluid")]
-    problem = problem_of(network, [source], policies, required, traffic, TENTHS)
+    problem = problem_of([source], policies, required, traffic, TENTHS)
     right: dict[tuple[Any, ...], float] = {}
     for at in product([None, *TENTHS], repeat=exits - 1):
         kept = tuple(place for place, level in enumerate(at, 1) if level is not None)
@@ -453,16 +450,16 @@ def test_ten_thresholds_at_each_exit_are_all_tried(exits: int, seed: int) -> Non
 def test_a_threshold_for_each_exit_keeps_what_no_common_one_keeps() -> None:
     """Issue 47, F8: an exit that is right only where it is sure, before one that is right where it is not."""
     confidences = np.array([[0.95, 0.5], [0.5, 0.3], [0.5, 0.1], [0.95, 0.5]] * 50)
-    correct = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]] * 50, np.bool_)
-    source = TableSource("one", table_of([[1.0], [1.0], [1.0]]))
+    samples = Samples(confidences, np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]] * 50, np.bool_))
+    source = TableSource("one", [table_of([[1.0], [1.0], [1.0]])])
     network = NETWORK.model_copy(update={"exits": source.table(0).exits})
-    traffic = PlanTraffic(0.2, None, 200, 20.0, Samples(confidences, correct), 0, 2)
+    traffic = plan_traffic(network, 0.2, None, 200, 20.0, samples, 0, 2)
     required = [parse_requirement("accuracy >= 90 %")]
-    problem = problem_of(network, [source], [find_policy("serial")], required, traffic, [0.2, 0.9])
+    problem = problem_of([source], [find_policy("serial")], required, traffic, [0.2, 0.9])
     (plan,) = find_plans(problem).front
     setting = problem.settings[plan.numbers.setting]
     assert (setting.kept, setting.thresholds, plan.accuracy) == ((1, 2), (0.9, 0.2), 1.0)
-    alike = settings_of(network.exits, traffic.samples or Samples(confidences, correct), [0.2, 0.9], alike=True)
+    alike = settings_of(network.exits, samples, [0.2, 0.9], alike=True)
     assert max(common.accuracy or 0.0 for common in alike) < 0.9
 
 
@@ -495,7 +492,7 @@ def kept_search(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plans, bytes]
     """A search, and its file of simulations."""
     path = tmp_path_factory.mktemp("kept") / "runs"
     with kept_races(path) as kept:
-        whole = find_plans(random_problem(2), kept=kept)
+        whole = find_plans(random_problem(2), run=SearchRun(kept=kept))
         assert kept.reused == 0
     return whole, path.read_bytes()
 
@@ -508,14 +505,21 @@ def test_a_search_goes_on_from_the_simulations_that_were_kept(tmp_path: Path, ke
     assert made.count(b"\n") > 2
     path.write_bytes(made[:-9])
     with kept_races(path) as kept:
-        again = find_plans(random_problem(2), kept=kept)
+        again = find_plans(random_problem(2), run=SearchRun(kept=kept))
         assert kept.reused == made.count(b"\n") - 2
     assert sorted(path.read_bytes().splitlines()) == sorted(made.splitlines())
     with kept_races(path) as kept:
-        find_plans(problem.at_rate(1.01 * (problem.traffic.rate_per_s or 0)), kept=kept)
+        find_plans(problem.at_rate(1.01 * (problem.traffic.rate_per_s or 0)), run=SearchRun(kept=kept))
         assert kept.reused == 0
     assert whole.counts == first.counts == again.counts
     assert whole.front == first.front == again.front
+
+
+def test_the_key_of_a_simulation_is_the_same_in_another_process(kept_search: tuple[Plans, bytes]) -> None:
+    """A text with an address, as Python writes a function, is another one there."""
+    *_, networks = content = _content(kept_search[0].problem)
+    assert " at 0x" not in str(content)
+    assert networks == []  # no file states them
 
 
 def test_a_file_of_simulations_that_is_another_or_in_use(tmp_path: Path) -> None:
@@ -552,7 +556,7 @@ def test_a_damaged_simulation_is_dropped_and_runs_again(
 
     with kept_races(path) as kept:
         assert kept.notes == [f"{path}: damaged lines that were dropped: 1; their simulations run again"]
-        again = find_plans(random_problem(2), kept=kept)
+        again = find_plans(random_problem(2), run=SearchRun(kept=kept))
         assert kept.reused == len(lines) - 1
 
     assert (again.counts, again.front) == (whole.counts, whole.front)
@@ -569,22 +573,22 @@ def test_a_full_disk_is_a_fault_of_the_file_of_simulations(tmp_path: Path) -> No
             pytest.raises(InputError, match=r"runs: could not be written \(File too large\)"),
             kept_races(path) as kept,
         ):
-            find_plans(random_problem(2), kept=kept)
+            find_plans(random_problem(2), run=SearchRun(kept=kept))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     with kept_races(path) as kept:  # what is whole stays
-        find_plans(random_problem(2), kept=kept)
+        find_plans(random_problem(2), run=SearchRun(kept=kept))
 
 
 def at_times(arrival_s: list[float], slo_s: float) -> JointTraffic:
     """Requests that arrive at these times."""
     trace = replace(offline(len(arrival_s)), arrival_s=np.array(arrival_s))
-    return JointTraffic.of(DeviceTraffic.of(prepare(trace, [1.0], slo_s=slo_s)))
+    return joint_traffic(prepare(trace, [1.0], slo_s=slo_s))
 
 
 def excluded(traffic: JointTraffic, text: str) -> list[bool]:
     """Whether rules exclude a table on which each request takes a second: by latency, and by utilisation."""
-    source, (setting,) = TableSource("one", table_of([[1.0]])), as_stated([Exit(name="end", rate=1.0)])
+    source, (setting,) = TableSource("one", [table_of([[1.0]])]), as_stated([Exit(name="end", rate=1.0)])
     load = Load.of(1, setting, traffic, [parse_requirement(text)])
     return [bool(mask[0]) for mask in load.excluded(Until.of(source.least, setting), 1.0)]
 
@@ -612,8 +616,8 @@ def test_the_least_percentile_is_that_of_requests_alone(late: int) -> None:
     trace = replace(offline(200), arrival_s=np.array([10.0 * at for at in range(200)]), exits=exits)
     traffic = prepare(trace, [0.5, 0.5], slo_s=5.0)
     (setting,) = as_stated(table.exits)
-    until = Until.of(TableSource("one", table).least, setting)
-    (least_s,) = Load.of(2, setting, JointTraffic.of(DeviceTraffic.of(traffic)), []).least_p99(until)
+    until = Until.of(TableSource("one", [table]).least, setting)
+    (least_s,) = Load.of(2, setting, joint_traffic(traffic), []).least_p99(until)
     found_s = summarise(simulate(table, traffic, "serial")).percentile("p99").latency_s
     assert found_s * (1 - 1e-6) <= least_s <= found_s
 
@@ -622,7 +626,7 @@ def test_runs_end_early_only_if_they_must_fail() -> None:
     """Of forty requests the first eight come at once, and three of them can be in time."""
     traffic = at_times([0.0] * 8 + [100.0 * i for i in range(1, 33)], 3.5)
     table, scheduler = table_of([[1.0]]), find_policy("serial")
-    source = TableSource("one", table)
+    source = TableSource("one", [table])
     for share, fails in ((10, True), (12, True), (13, False), (20, False)):  # 4, 4, 5, 8 of 40 may be late
         limits = limits_of([parse_requirement(f"violation_rate <= {share} %")], traffic)
         clairvoyant = Clairvoyant(source, source.layer_times(0), [1])
@@ -753,16 +757,31 @@ def test_near_times_leave_out_only_what_no_policy_can_save() -> None:
     assert left_out > 0.8 * lost > 0
 
 
+def test_confidences_of_a_trace_decide_by_the_usual_threshold() -> None:
+    """Without samples a plan has no thresholds: what the exits of the network state says nothing here."""
+    sure = [exit_.model_copy(update={"confidence": 0.3}) for exit_ in NETWORK.exits[:-1]]
+    network = NETWORK.model_copy(update={"exits": [*sure, NETWORK.exits[-1]]})
+    confidences = np.random.default_rng(5).random((200, 2))
+    trace = replace(offline(200), confidences=confidences)
+    (setting,) = as_stated(network.exits)
+    traffic = plan_traffic(network, None, trace, 200, 1.0, None, 0, 2)
+    drawn = traffic.draw(setting, 1)
+    leaves = np.column_stack([confidences >= 0.8, np.ones(200, np.bool_)])
+    assert drawn.exits.tolist() == (leaves.argmax(axis=1) + 1).tolist()
+    assert drawn.sampled == (False,)
+    assert traffic.measure is None
+
+
 def test_a_policy_that_merges_batches_at_layers_is_judged_by_layers() -> None:
     """Pairs half a second apart: the first layer is best alone and the second together, 3 s in all, with stages 4 s."""
     layers = [LayerUse(name="a", stage=1, time_s=[1.0, 3.0]), LayerUse(name="b", stage=1, time_s=[1.0, 1.0])]
     table = LatencyTable(network="x", platform="x", exits=[Exit(name="end", rate=1.0)], b_max=2, layers=layers)
     arrival_s = np.add.outer(3.5 * np.arange(60), [0.0, 0.5]).ravel()
     trace = replace(offline(120), arrival_s=arrival_s)
-    traffic, required = PlanTraffic(None, trace, 0, 5.1, None, 0, 1), [parse_requirement("violation_rate <= 1 %")]
-    network = NETWORK.model_copy(update={"exits": table.exits})
+    network, required = NETWORK.model_copy(update={"exits": table.exits}), [parse_requirement("violation_rate <= 1 %")]
+    traffic = plan_traffic(network, None, trace, 0, 5.1, None, 0, 1)
     policies = [find_policy(name) for name in ("lazy", "serial", "fluid")]
-    problem = PlanProblem(network, [TableSource("one", table)], as_stated(table.exits), policies, required, traffic)
+    problem = PlanProblem(network, [TableSource("one", [table])], as_stated(table.exits), policies, required, traffic)
     entrant = Entrant(0.0, 0, Fate(False, False), math.inf, 0.0)
     result = plan_runs.race(problem, RaceTask(0, 0, (entrant,)))
     assert [plan.policy for plan, *_ in result.kept] == [0]
@@ -774,7 +793,7 @@ def test_requests_that_state_no_steps_run_the_last_stage_as_often_as_it_can() ->
     traffic = at_times([0.0, 10.0, 20.0], 2.5)
     traffic = replace(traffic, exits=np.array([1, 2, 2]))
     (setting,) = as_stated(table_of([[1.0], [1.0]]).exits)
-    source = TableSource("one", table_of([[1.0], [1.0]]))
+    source = TableSource("one", [table_of([[1.0], [1.0]])])
     late = [
         Clairvoyant(source, source.layer_times(0), [steps]).late(setting.kept, traffic, traffic.slo_s, by_layer=False)
         for steps in (1, 3)
@@ -788,7 +807,7 @@ def test_of_two_boards_the_cheaper_plan_is_found(monkeypatch: pytest.MonkeyPatch
     problem = random_problem(3)
     (source,) = problem.sources
     assert isinstance(source, BoardSource)
-    slow = BoardSource(NETWORK, source.board.model_copy(update={"bandwidth_gb_s": 0.05}), source.options)
+    slow = BoardSource(NETWORK, source.board.model_copy(update={"bandwidth_gb_s": 0.05}), source.options, [NETWORK])
     alone = [dsps_of(problem_with(problem, [one])) for one in (source, slow)]
     assert alone[0] != alone[1]
     for pair in ([source, slow], [slow, source]):
@@ -800,7 +819,7 @@ def test_more_to_choose_from_is_never_worse() -> None:
     problem = random_problem(1, drops=True)
     (source,) = problem.sources
     assert isinstance(source, BoardSource)
-    slow = BoardSource(NETWORK, source.board.model_copy(update={"bandwidth_gb_s": 0.05}), source.options)
+    slow = BoardSource(NETWORK, source.board.model_copy(update={"bandwidth_gb_s": 0.05}), source.options, [NETWORK])
     front = find_plans(replace(problem, sources=[slow, source])).front
     settings, tried = problem.settings, thresholds_of(problem)
     changes: list[dict[str, Any]] = [{"sources": [slow]}, {"sources": [source]}]
@@ -829,7 +848,7 @@ def test_fewer_rows_make_no_plan_cheaper(monkeypatch: pytest.MonkeyPatch) -> Non
     every = np.unique(np.concatenate([largest, *([rows, *largest[1:]] for rows in fewer)], axis=1), axis=1)
     assert every.shape[1] > 3 * largest.shape[1]
     monkeypatch.setattr(plan_sources, "designs", lambda _supply: every)
-    all_rows = BoardSource(NETWORK, source.board, source.options)
+    all_rows = BoardSource(NETWORK, source.board, source.options, [NETWORK])
     fronts = [find_plans(replace(problem, sources=[one], _drawn={})).front for one in (source, all_rows)]
     few, many = ([(plan.cost, plan.accuracy) for plan in front] for front in fronts)
     assert few == many != []
@@ -852,7 +871,7 @@ def problem_with(problem: PlanProblem, sources: list[BoardSource]) -> PlanProble
 def test_the_highest_rate_is_kept_and_a_little_more_is_not(seed: int) -> None:
     """With policies that leave requests without an answer in one of the problems."""
     problem, told = random_problem(seed, drops=seed == 1), list[tuple[int, int]]()
-    found = find_highest_rate(problem, progress=lambda done, of: told.append((done, of)))
+    found = find_highest_rate(problem, SearchRun(progress=lambda done, of: told.append((done, of))))
     assert found is not None
     assert [done for done, _ in told] == list(range(len(told)))
     assert told[-1][1] == len(told)  # the search at this rate is left
@@ -992,15 +1011,15 @@ def test_the_plan_that_takes_the_least_energy(asking: Run) -> None:
 
 def test_early_answers_keep_a_limit_that_nothing_else_keeps() -> None:
     """A request takes 3 s and should return within 2.5 s; of its first exit it has an answer after 1 s."""
-    source = TableSource("one", table_of([[1.0], [2.0]], [0.0, 1.0]))
+    source = TableSource("one", [table_of([[1.0], [2.0]], [0.0, 1.0])])
     texts = ["serial", "serial:on_deadline=drop", "serial:on_deadline=answer"]
     required = [parse_requirement("violation_rate <= 10 %")]
     trace = replace(offline(200), arrival_s=np.linspace(0, 640, 200))
-    traffic = PlanTraffic(None, trace, 200, 2.5, None, 0, 2)
     network = NETWORK.keep_exits(
         (1,), [Exit(name="early", rate=0.0), NETWORK.exits[-1].model_copy(update={"rate": 1.0})]
     )
-    problem = problem_of(network, [source], [find_policy(text) for text in texts], required, traffic)
+    traffic = plan_traffic(network, None, trace, 200, 2.5, None, 0, 2)
+    problem = problem_of([source], [find_policy(text) for text in texts], required, traffic)
     answer = find_plans(problem)
     assert [problem.policies[plan.numbers.policy].spec for plan in answer.front] == texts[2:]
     assert answer.counts["latency of one sample"] == 2
@@ -1011,33 +1030,31 @@ def test_an_exit_that_only_answers_at_the_deadline_keeps_what_no_threshold_keeps
     required = [parse_requirement("violation_rate <= 10 %"), parse_requirement("accuracy_of_all >= 75 %")]
     arrival_s = np.repeat(np.arange(50) * 20.0, 4) + np.tile([0.0, 4.0, 8.0, 9.0], 50)
     samples = Samples(np.full((200, 1), 0.9), np.tile([False, True], (200, 1)))
-    traffic = PlanTraffic(None, replace(offline(200), arrival_s=arrival_s), 200, 3.5, samples, 0, 2)
     network = NETWORK.keep_exits(
         (1,), [Exit(name="early", rate=0.5), NETWORK.exits[-1].model_copy(update={"rate": 0.5})]
     )
     policies = [find_policy("serial"), find_policy("serial:on_deadline=answer")]
-    source = TableSource("one", table_of([[0.5], [2.5]], [0.5, 0.5]))
-    (plan,) = find_plans(problem_of(network, [source], policies, required, traffic)).front
+    source = TableSource("one", [table_of([[0.5], [2.5]], [0.5, 0.5])])
+    traffic = plan_traffic(network, None, replace(offline(200), arrival_s=arrival_s), 200, 3.5, samples, 0, 2)
+    (plan,) = find_plans(problem_of([source], policies, required, traffic)).front
     assert plan.numbers.policy == 1
     assert plan.accuracy == pytest.approx(0.75)
-    assert problem_of(network, [source], policies, required, traffic).settings[plan.numbers.setting].thresholds == (
-        "never",
-    )
-    without = problem_of(network, [source], policies, required, traffic, [0.5, 0.9])
+    assert problem_of([source], policies, required, traffic).settings[plan.numbers.setting].thresholds == ("never",)
+    without = problem_of([source], policies, required, traffic, [0.5, 0.9])
     assert not find_plans(without).front
 
 
 def test_an_exit_that_nobody_takes_is_a_choice_only_where_it_is_of_use() -> None:
     """Requests are answered there at their deadlines, or the times without it are not known."""
     samples, required = samples_of(400, 3), [parse_requirement("p99 <= 1s")]
-    traffic = PlanTraffic(1.0, None, 200, 1.0, samples, 0, 2)
+    traffic = plan_traffic(NETWORK, 1.0, None, 200, 1.0, samples, 0, 2)
     board = random_problem(0).sources[0]
     stages = table_of([[0.1], [0.1], [0.1]], [0.2, 0.2, 0.6]).model_copy(
         update={"layers": [], "stage_s": [[[0.1], [0.1], [0.1]]]}
     )
-    table = TableSource("table", stages)
+    table = TableSource("table", [stages])
     late, early = find_policy("serial"), find_policy("serial:on_deadline=answer")
-    of_both = problem_of(NETWORK, [board, table], [late, early], required, traffic, [0.6, NEVER])
+    of_both = problem_of([board, table], [late, early], required, traffic, [0.6, NEVER])
     waits = [(), ("never",), (0.6,), ("never", "never"), ("never", 0.6), (0.6, "never"), (0.6, 0.6)]
     for source, fate, wanted in (
         (board, fate_of(early), waits),
@@ -1047,11 +1064,12 @@ def test_an_exit_that_nobody_takes_is_a_choice_only_where_it_is_of_use() -> None
     ):
         found = {of_both.settings[at].thresholds for at in of_both.settings_of(source, fate)}
         assert found == set(wanted)
-    one = problem_of(NETWORK, [board], [late], required, traffic, [0.6, NEVER])
+    one = problem_of([board], [late], required, traffic, [0.6, NEVER])
     assert not any(setting.waits for setting in one.settings)
-    unsure = replace(traffic, samples=replace(samples, confidences=np.minimum(samples.confidences, 0.9)))
+    less_sure = replace(samples, confidences=np.minimum(samples.confidences, 0.9))
+    unsure = plan_traffic(NETWORK, 1.0, None, 200, 1.0, less_sure, 0, 2)
     with pytest.raises(InputError, match="table: expected times by layer"):
-        problem_of(NETWORK, [table], [late], required, unsure, [1.0])
+        problem_of([table], [late], required, unsure, [1.0])
 
 
 def test_answers_that_are_given_may_be_right_more_often_than_all() -> None:
@@ -1060,26 +1078,26 @@ def test_answers_that_are_given_may_be_right_more_often_than_all() -> None:
     trace = replace(
         offline(200), arrival_s=np.repeat(np.linspace(0, 200, 100), 2), correct=np.arange(200)[:, None] % 2 == 0
     )
-    traffic = PlanTraffic(None, trace, 200, 3.0, None, 0, 2)
     required = [parse_requirement("accuracy >= 90 %")]
     network = NETWORK.keep_exits((), [NETWORK.exits[-1].model_copy(update={"rate": 1.0})])
-    source = TableSource("one", table_of([[1.0]]))
-    problem = problem_of(network, [source], [find_policy(text) for text in texts], required, traffic)
+    source = TableSource("one", [table_of([[1.0]])])
+    traffic = plan_traffic(network, None, trace, 200, 3.0, None, 0, 2)
+    problem = problem_of([source], [find_policy(text) for text in texts], required, traffic)
     answer = find_plans(problem)
     assert [problem.policies[plan.numbers.policy].spec for plan in answer.front] == texts[1:]
     assert answer.counts["accuracy"] == 1
-    of_all = problem_of(network, [source], problem.policies, [parse_requirement("accuracy_of_all >= 60 %")], traffic)
+    of_all = problem_of([source], problem.policies, [parse_requirement("accuracy_of_all >= 60 %")], traffic)
     assert find_plans(of_all).counts["accuracy"] == 2
 
 
 def test_with_refusals_the_highest_rate_is_beyond_what_can_be_served() -> None:
     """A request of a second is refused if it finds another: 60 % at 1.5 a second, by Erlang's loss formula."""
     policies = [find_policy("serial:admit=queue:0")]
-    traffic = PlanTraffic(1.0, None, 2000, 1.5, None, 0, 5)
     network = NETWORK.keep_exits((), [NETWORK.exits[-1].model_copy(update={"rate": 1.0})])
-    source = TableSource("one", table_of([[1.0]]))
+    source = TableSource("one", [table_of([[1.0]])])
     required = [parse_requirement("violation_rate <= 60 %")]
-    rate_per_s = find_highest_rate(problem_of(network, [source], policies, required, traffic))
+    traffic = plan_traffic(network, 1.0, None, 2000, 1.5, None, 0, 5)
+    rate_per_s = find_highest_rate(problem_of([source], policies, required, traffic))
     assert rate_per_s is not None
     assert 1.35 < rate_per_s < 1.55
 
@@ -1095,7 +1113,7 @@ def test_requests_that_are_refused_take_no_energy() -> None:
     replay = simulate(source.table(0), traffic, "serial:admit=queue:0")
     energy_j = summarise(replay).energy_j
     assert energy_j is not None
-    joint = JointTraffic.of(DeviceTraffic.of(traffic))
+    joint = joint_traffic(traffic)
     served, refused = (least_energy(source, setting, joint, Fate(drops, early=False))[0] for drops in (False, True))
     assert refused <= energy_j < served
 
@@ -1109,9 +1127,9 @@ def test_early_answers_may_be_right_more_often_than_later_ones() -> None:
     )
     trace = replace(offline(200), arrival_s=np.linspace(0, 640, 200))
     required = [parse_requirement("violation_rate <= 10 %")]
-    traffic = PlanTraffic(None, trace, 200, 2.5, samples, 0, 2)
-    source = TableSource("one", table_of([[1.0], [2.0]], [0.1, 0.9]))
-    problem = problem_of(network, [source], [find_policy("serial:on_deadline=answer")], required, traffic, [0.5])
+    traffic = plan_traffic(network, None, trace, 200, 2.5, samples, 0, 2)
+    source = TableSource("one", [table_of([[1.0], [2.0]], [0.1, 0.9])])
+    problem = problem_of([source], [find_policy("serial:on_deadline=answer")], required, traffic, [0.5])
     (plan,) = find_plans(problem).front
     assert plan.accuracy == pytest.approx(1.0)
     assert problem.most_accuracy(0, plan.numbers.setting, early=True) == pytest.approx(1.0)
@@ -1123,8 +1141,8 @@ def test_subnets_are_not_accurate_on_requests_that_they_drop() -> None:
     *_, every = subnet_sources("chip", latency_table(find_subgraphs(load_family("ofa_mobilenet_v3"), chip)))
     policies = [find_policy("sushi:on_deadline=drop")]
     network = load_network("ofa_mobilenet_v3:A")
-    traffic = PlanTraffic(300.0, None, 500, 0.02, None, 0, 2)
-    problem = problem_of(network, [every], policies, [parse_requirement("violation_rate <= 90 %")], traffic)
+    traffic = plan_traffic(network, 300.0, None, 500, 0.02, None, 0, 2)
+    problem = problem_of([every], policies, [parse_requirement("violation_rate <= 90 %")], traffic)
     (plan,) = find_plans(problem).front
     served, dropped = (plan.fresh.figures[name].mean for name in ("served_accuracy", "violation_rate"))
     assert dropped > 0.05
@@ -1324,7 +1342,10 @@ def test_a_subnet_on_a_board_is_written_with_its_design(fluidb: Run, tmp_path: P
 def test_finished_simulations_are_kept_in_a_file(asking: Run, tmp_path: Path) -> None:
     """Ctrl-C says so; a file that is another is refused."""
     first = asking(*ANSWERED, "--runs", "kept", "--json").stdout
+    made = (tmp_path / "kept").read_bytes()
+    assert made.count(b"\n") > 1
     assert asking(*ANSWERED, "--runs", "kept", "--json").stdout == first
+    assert (tmp_path / "kept").read_bytes() == made  # none is added, as none ran again
     (fault,) = lines(asking(*ANSWERED, "--runs", "s.npz"))
     assert fault.startswith("fluidb: s.npz: expected finished simulations of `fluidb plan`")
 
@@ -1336,7 +1357,7 @@ def test_a_requirement_that_no_plan_keeps(asking: Run, tmp_path: Path) -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith('fluidb: no plan with the thresholds that were tried keeps "p99 <= 1us"; the nearest has ')
     assert "too slow for one sample" in line
-    source = BoardSource(load_network(TINY), load_platform(str(tmp_path / BOARD)), SearchOptions(b_max=2))
+    source = BoardSource(NETWORK, load_platform(str(tmp_path / BOARD)), SearchOptions(b_max=2), [NETWORK])
     parts_s = source.nearer(np.arange(len(source.dsps))).alone_s
     fastest_s = (parts_s[:, :, 0].cumsum(axis=1) + parts_s[:, :, 1]).min()  # to an exit that is the first
     assert f"no hardware answers a sample in less than {1e3 * fastest_s:.3g} ms" in line
@@ -1458,7 +1479,7 @@ def test_a_table_knows_the_parts_of_its_time(tiny_design: Path) -> None:
     from fluidb.tables.latency import read_latency
 
     table = read_latency(tiny_design)
-    (parts_s,) = TableSource("d", table).found_times(np.array([0]))
+    (parts_s,) = TableSource("d", [table]).found_times(np.array([0]))
     samples = samples_of(200, 4)
     for setting in settings_of(NETWORK.exits, samples, [0.6]):
         kept = with_setting(table, setting, samples.measure).array()
@@ -1473,7 +1494,7 @@ def test_times_of_many_designs_are_those_of_their_tables(overlap: Overlap) -> No
     """To the bit, with energies, and by part; a table is the same whether others were found with it."""
     source = random_problem(5).sources[0]
     assert isinstance(source, BoardSource)
-    source = BoardSource(NETWORK, source.board, source.options.model_copy(update={"overlap": overlap}))
+    source = BoardSource(NETWORK, source.board, source.options.model_copy(update={"overlap": overlap}), [NETWORK])
     rows = np.arange(0, len(source.dsps), 5)
     alone = [source.table(row, causes=False) for row in rows[:2].tolist()]
     parts_s = source.found_times(rows, 2)

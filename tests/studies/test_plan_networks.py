@@ -30,16 +30,17 @@ from fluidb.studies.plan import ask
 from fluidb.studies.plan import field as plan_field
 from fluidb.studies.plan import search as plan_search
 from fluidb.studies.plan.clairvoyant import Clairvoyant
+from fluidb.studies.plan.given import multipliers_of
 from fluidb.studies.plan.kept import _content
+from fluidb.studies.plan.networks import networks_of_file, one_behind_another
 from fluidb.studies.plan.plan_traffic import PlanTraffic
-from fluidb.studies.plan.problem import PlanProblem
+from fluidb.studies.plan.policies import find_policies
+from fluidb.studies.plan.problem import PlanProblem, problem_of
 from fluidb.studies.plan.rates import PlanAnswer
 from fluidb.studies.plan.rules import joint_limits
 from fluidb.studies.plan.runs import networks_on
-from fluidb.studies.plan.search import find_plans
-from fluidb.studies.plan.several import one_behind_another, several_problem
-from fluidb.studies.plan.several_tables import multipliers_of
-from fluidb.studies.plan.sources import BoardSource
+from fluidb.studies.plan.search import SearchRun, find_plans
+from fluidb.studies.plan.sources import BoardSource, TableSource
 from fluidb.tables.hardware import BuiltNpu, Cores
 from fluidb.tables.latency import LatencyTable, read_latency
 from fluidb.traffic import poisson
@@ -92,10 +93,11 @@ def board_problem(folder: Path, rate: float, texts: Sequence[str]) -> PlanProble
         '{ name = "a", network = "./tiny.toml", samples = "a.npz", slo = "1ms", share = 2, priority = 1 },\n]\n'
     )
     models = [load_network(TINY)] * 2
-    source = BoardSource(one_behind_another(models, ["b", "a"]), BOARD, SearchOptions(b_max=2), networks=models)
-    required = [parse_requirement(text, networks=NAMES) for text in texts]
-    traffic = PlanTraffic(rate, None, 300, None, None, 5, 3)
-    return several_problem(folder / "n.toml", [source], POLICIES, required, traffic, TRIED)
+    source = BoardSource(one_behind_another(models, ["b", "a"]), BOARD, SearchOptions(b_max=2), models)
+    required, asked = [parse_requirement(text, networks=NAMES) for text in texts], networks_of_file(folder / "n.toml")
+    given, known = asked.on([source])
+    traffic = PlanTraffic(rate, None, 300, None, 5, 3, given=given, models=known)
+    return problem_of([source], find_policies(POLICIES, asked.keys, [source]), required, traffic, TRIED)
 
 
 def every_plan(problem: PlanProblem) -> Iterator[tuple[int, float, tuple[object, ...]]]:
@@ -153,7 +155,7 @@ def test_on_a_board_the_front_is_that_of_every_plan(
     for cost, right, _ in plans:
         if not front or right > front[-1][1]:
             front.append((cost, right))
-    searched = find_plans(problem, threads=1)
+    searched = find_plans(problem, run=SearchRun(threads=1))
     assert front
     assert [(plan.cost, plan.accuracy) for plan in searched.front] == front
     (source,), known = problem.sources, {choice for *_, choice in plans}
@@ -318,6 +320,20 @@ def test_multipliers_are_those_of_every_core():
     assert multipliers_of(table.model_copy(update={"npus": npus, "cores": cores})) == 2 * 6 + 140
 
 
+def test_times_of_tables_are_one_behind_the_other():
+    """Where one network has larger batches, the largest batch of the other stands for them."""
+    tables = [table_of([[3.0, 4.0, 5.0], [1.0, 2.0, 2.5]], [0.5, 0.5]), table_of([[7.0]])]
+    source, rows = TableSource("both", tables), np.array([0])
+    part, time_s = source.layer_times(0)
+    wanted_s = [[3.0, 4.0, 5.0], [1.0, 2.0, 2.5], [7.0, 7.0, 7.0]]
+    assert part.tolist() == [0, 0, 2, 2, 4, 4]  # each stage has two layers
+    assert (time_s[::2] + time_s[1::2]).tolist() == source.found_times(rows)[0, :, 0].tolist() == wanted_s
+    assert not source.found_times(rows)[0, :, 1].any()
+    assert source.least.work_s[0, :, 0].tolist() == [5.0 / 3, 2.5 / 3, 7.0]
+    assert [table.b_max for table in source.tables(0)] == [3, 1]
+    assert (source.counted, source.dsps.tolist()) == ("nothing", [0])
+
+
 def test_the_command_prints_the_plan_or_why_there_is_none(fluidb: Run, folder: Path):
     asked = "plan", "n.toml", "large,small,middle", "--seeds", "2", "--policy", POLICIES[0]
     printed = fluidb(*asked, "--require", "violation_rate[a] <= 20 %").stdout
@@ -363,6 +379,12 @@ def test_faults_are_one_line(fluidb: Run, folder: Path):
     write_hardware(folder / "device", 1.0, None)
     (folder / "empty").mkdir()
     asked = "--require", "mean[a] <= 1 s"
+    write_hardware(folder / "other", 1.0, 10)
+    other = table_of([[1.0], [1.0]]).model_copy(update={"network": "second"})
+    write_table(other, folder / "other" / "second" / "latency.json")
+    (folder / "tiny.toml").write_text(
+        f'schema = "fluidb.networks/1"\nnetworks = [{{ name = "a", network = "{TINY}", slo = "1s", rate = 1 }}]\n'
+    )
     (folder / "none.toml").write_text('schema = "fluidb.networks/1"\nnetworks = [{ name = "a", slo = "1s" }]\n')
     cases: list[tuple[tuple[object, ...], str]] = [
         (("n.toml", "zc706", *asked), "networks: a: network: expected it, as designs for zc706 are searched, found a"),
@@ -375,6 +397,10 @@ def test_faults_are_one_line(fluidb: Run, folder: Path):
         (("n.toml", "large", *asked, "--rate", "max"), "--rate: expected with one network only, found max beside"),
         (("n.toml", "large", *asked, "-o", "out"), "--output: expected with one network only, found out beside a"),
         (("n.toml", "large", "--require", "mean[c] <= 1 s"), 'unknown network "c"'),
+        (("tiny.toml", "edgesp-a", *asked), "edgesp-a: expected a board, a device, or a folder with a latency table"),
+        (("n.toml", "large,large", *asked), "platforms: expected each once, found large twice"),
+        (("n.toml", "large", *asked, "--thresholds", 0.5), "--thresholds: expected samples whose answers they judge"),
+        (("n.toml", "large,other", *asked), "other: expected times of 1 exits, which second has, found 2"),
     ]
     for options, said in cases:
         done = fluidb("plan", *options)

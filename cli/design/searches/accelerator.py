@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ....dse.npu.stated import Bandwidth
 from ...declare import KindOptions, option
-from ...options import FolderOptions, choice, kibibytes
+from ...options import FolderOptions, choice
 from ...render import facts, ms, percent, progress, show, table
 from ..problem import SEARCH, BestBy, Persistent
-from .many import names
+from .many import names_of_inputs
 
 if TYPE_CHECKING:
     from ....platforms import Accelerator
@@ -39,8 +39,8 @@ class AcceleratorSearch(KindOptions):
         """Tabulate the SubNets of a SuperNet with candidates for the persistent buffer, write and print the table."""
         from ....dse.subgraphs.search import (
             STEP_KIB,
+            SUBGRAPHS_FOLDER,
             arrays_within,
-            check_subgraphs_folder,
             find_subgraphs,
             write_subgraphs,
         )
@@ -48,13 +48,13 @@ class AcceleratorSearch(KindOptions):
         from ....models.supernets import load_family
         from ....tables.subgraphs import SubGraphGoal, SubGraphOptions
 
-        output, many = written.output, [text for text in (network, platform) if len(names(text, "")) > 1]
+        output, many = written.output, [text for text in (network, platform) if len(names_of_inputs(text, "")) > 1]
         if many:
             raise InputError(
                 f"{many[0]}: expected one SuperNet and one accelerator, found several; search each on its own"
             )
         if output is not None:
-            check_subgraphs_folder(output, replace=written.force)
+            SUBGRAPHS_FOLDER.check(output, written.force)
         goal = choice(SubGraphGoal, self.objective or SubGraphGoal.LATENCY, "objective")
         accelerator, options = self._accelerator(platform), SubGraphOptions(goal=goal, seed=self.seed)
         family = load_family(network)
@@ -70,13 +70,14 @@ class AcceleratorSearch(KindOptions):
 
     def _accelerator(self, name: str) -> Accelerator:
         from ....dse.subgraphs.search import resize
-        from ....formats import InputError, parse_bandwidth, parse_numbers
+        from ....formats import InputError, parse_bandwidth, parse_numbers, parse_quantity
         from ....platforms import Accelerator, load_platform
 
         bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
         accelerator, changed = load_platform(name, bandwidth, kind=Accelerator), {}
         if self.persistent not in (None, SEARCH):
-            changed["persistent_kib"] = kibibytes(str(self.persistent), "persistent")
+            units = {"KiB": 1.0, "MiB": 1024.0, "MB": 1e6 / 1024}
+            changed["persistent_kib"] = parse_quantity(str(self.persistent), units, "persistent", "1728KiB", zero=True)
         if self.array not in (None, SEARCH):
             pair = parse_numbers(self.array, "array", int, "12,12, or search")
             if len(pair) != 2:

@@ -60,7 +60,8 @@ class BoardSearch(Search, KindOptions):
                 "tile: expected T_R,T_P,T_C, and perhaps V pixels, and behind them W words of a beat of the port, "
                 f'found "{self.tile}"; e.g. 100,2,4'
             )
-        networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
+        networks = many.names_of_inputs(network, "NETWORK")
+        platforms = many.names_of_inputs(platform, "PLATFORM")
         shares, sized = self._shares(len(networks)), self.persistent == SEARCH
         if sized and (given or len(networks) * len(platforms) > 1):
             raise InputError("persistent: expected one network, one board and no tile to search sizes; give a size")
@@ -80,7 +81,7 @@ class BoardSearch(Search, KindOptions):
 
     def _run_one(self, request: DesignRequest, more: float | None, written: FolderOptions) -> None:
         """Search one NPU, write and print it."""
-        from ....dse.npu.design import check_output, write_design
+        from ....dse.npu.design import DESIGN_FOLDER, write_design
         from ....dse.npu.limited import gains, limited_by
         from ....dse.npu.persistent import search_persistent
         from ....dse.npu.search import search
@@ -88,7 +89,7 @@ class BoardSearch(Search, KindOptions):
 
         output, sized = written.output, self.persistent == SEARCH
         if output is not None:
-            check_output(output, force=written.force)
+            DESIGN_FOLDER.check(output, written.force)
         sizes: Sizes = []
         with progress("sizes" if sized else "designs") as report:
             if sized:
@@ -230,6 +231,8 @@ def blocks(taken: BoardUse | None) -> dict[str, str]:
         lines["flip-flops"] = of(taken.total_flip_flops, taken.flip_flops_of_board or 0, taken.flip_flops)
     if taken.luts is not None or taken.flip_flops is not None:
         lines["side by side"] = f"at most {taken.samples} sample{'s' * (taken.samples > 1)} in a tile of columns"
+    if taken.fitted_mhz is not None:
+        lines["fitted clock"] = f"{taken.fitted_mhz:.1f} MHz (`fluidb docs npu`, The clock)"
     return lines
 
 

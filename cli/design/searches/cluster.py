@@ -40,7 +40,7 @@ class ClusterSearch(KindOptions):
     def run(self, network: str, platform: str, written: FolderOptions) -> None:
         """Search the partition of a network over a cluster, write and print it."""
         from ....dse.partition.study import study, with_fewer
-        from ....dse.partition.tabulate import check_folder, write_partition
+        from ....dse.partition.tabulate import PARTITION_FOLDER, write_partition
         from ....formats import InputError
         from ....models.loader import read_network_file
         from ....models.rows import cut_into_rows
@@ -61,7 +61,7 @@ class ClusterSearch(KindOptions):
         if len(counts) > 1 and output is not None:
             raise InputError("output: expected one number of devices, found a sweep; choose one with --devices")
         if output is not None:
-            check_folder(output, replace=written.force)
+            PARTITION_FOLDER.check(output, written.force)
         cut = cut_into_rows(*read_network_file(network))
         faults: dict[int, InputError] = {}
         left_out = faults.__setitem__ if len(counts) > 1 else None

@@ -25,7 +25,7 @@ class EngineSearch(KindOptions):
         """Search the shape for one network, write and print it."""
         from ....dse.device.engine import tabulate_engine
         from ....dse.device.shapes import search_shape
-        from ....dse.device.tabulate import check_device_folder, write_device
+        from ....dse.device.tabulate import DEVICE_FOLDER, write_device
         from ....models.loader import read_network_file
         from ....platforms import load_platform
         from ....platforms.engine import Engine
@@ -33,7 +33,7 @@ class EngineSearch(KindOptions):
         refuse_many(network, platform, "of an engine")
         output = written.output
         if output is not None:
-            check_device_folder(output, replace=written.force)
+            DEVICE_FOLDER.check(output, written.force)
         file, path = read_network_file(network)
         search = search_shape(file, path, load_platform(platform, kind=Engine))
         if output is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Pair = tuple[DesignRequest, Outcome]
 
 
-def names(text: str, what: str) -> list[str]:
+def names_of_inputs(text: str, what: str) -> list[str]:
     """Names separated by commas; the path of a file is one name, and so is ``ofa_resnet50:d=0,e=0.2``."""
     from ....formats import InputError, is_input
 
@@ -44,7 +44,7 @@ def refuse_many(network: str, platform: str, search: str) -> None:
     from ....formats import InputError
 
     for text, what in ((network, "NETWORK"), (platform, "PLATFORM")):
-        if len(names(text, what)) > 1:
+        if len(names_of_inputs(text, what)) > 1:
             raise InputError(f'{what}: expected one, as the search is {search}, found "{text}"; search each alone')
 
 

@@ -14,7 +14,7 @@ import pytest
 from builders import library, tool
 from fluidb.dse.hardware import registers
 from fluidb.dse.hardware.commands import Command, NpuFault, Strobe
-from fluidb.dse.hardware.memory import End
+from fluidb.dse.hardware.places import End
 from fluidb.dse.hardware.registers import Event, Register, Status
 from fluidb.dse.hardware.templates import BUS
 from fluidb.dse.integers import reference

@@ -20,7 +20,7 @@ ROW, BANKS = 1024, 8
 
 def moved(job: Any, words: int) -> tuple[int, int, int, int]:
     """Lines read, lines written, rows opened, and stores behind a load, of a layer whose maps follow one another."""
-    alone = naive_bus.packed(job.window, job.C, job.groups)
+    alone = naive_bus.alone(job.window, job.C, job.groups, words)
     inputs, weights = (-(-size // 64) * 64 for size in (job.layout[0] * alone.x_sample, job.groups * alone.w_group))
     places = alone._replace(w=inputs, y=inputs + weights)
     tile = tuple(map(int, job.tile))

@@ -148,12 +148,12 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
         run = jobs.Job(window, C, groups, layout, K_CODES[k], tile, rows, shift, low, high)
         if rng.random() < 0.3:  # other maps lie between the samples, and a constant behind each channel
             y_channel = R + int(R > 1 and rng.choice([0, 1, R]))
-            y_sample, x_sample = groups * C * y_channel, groups * window.words
-            run = run._replace(y_channel=y_channel)
-            if pools:
-                x_channel = groups * window.words // channels_of(run) + int(rng.integers(9))
-                x_sample, run = channels_of(run) * x_channel, run._replace(x_channel=x_channel)
-            run = run._replace(x_sample=x_sample + int(rng.integers(9)), y_sample=y_sample + int(rng.integers(9)))
+            y_sample, channels = groups * C * y_channel, channels_of(run)
+            one_row = window.along_P and not window.in_rows  # nothing may lie between its channels
+            x_channel = groups * window.words // channels + int(0 if one_row else rng.integers(9))
+            x_sample = channels * x_channel + int(rng.integers(9))
+            run = run._replace(x_channel=x_channel, x_sample=x_sample)
+            run = run._replace(y_channel=y_channel, y_sample=y_sample + int(rng.integers(9)))
         if pools:
             run = run._replace(shared=True, maximum=bool(rng.integers(2)))
         elif rng.random() < 0.4:
@@ -162,8 +162,8 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
 
 
 def channels_of(run: jobs.Job) -> int:
-    """Channels of the inputs that may have others between them: of a pool's all, of a product's none."""
-    return run.window.size[0] if run.window.in_rows else run.groups
+    """Channels of the inputs; in a pool of whole maps they are the rows."""
+    return run.window.size[0] if run.window.in_rows else run.groups * run.window.channels
 
 
 def random_addition(rng: np.random.Generator) -> jobs.Addition:

@@ -29,7 +29,8 @@ from fluidb.dse import (
 from fluidb.dse.engine import RECORD_WORDS, RESET_CYCLES
 from fluidb.dse.hardware import jobs
 from fluidb.dse.hardware.commands import Command, NpuFault, Script, Strobe, cycles_between, preemption
-from fluidb.dse.hardware.memory import PARTS, End, Part, memory_of
+from fluidb.dse.hardware.memory import PARTS, memory_of
+from fluidb.dse.hardware.places import End, Part
 from fluidb.dse.hardware.program import jobs_of
 from fluidb.dse.hardware.write import write_hardware
 from fluidb.dse.integers import reference
@@ -237,6 +238,31 @@ def test_residual_additions_need_no_host(tmp_path: Path) -> None:
         assert (place.y_sample, place.y_channel) == (writer.y_sample, writer.y_channel)
 
 
+PACKED = {"residual": {"first", "second", "third", "wide"}}
+"""Maps of more than a pixel that a 5x5 convolution reads as one row, and what is added to them."""
+
+
+@pytest.mark.parametrize(("which", "made"), [("blocks", blocks), ("residual", residual_blocks), ("pools", pools)])
+def test_channels_begin_at_multiples_of_a_beat(which: str, made: Callable[[Path], Path], tmp_path: Path) -> None:
+    """Unless they are one pixel, or are read as one row; a constant behind each channel begins there, too."""
+    quantised, inputs = of_pools(tmp_path) if made is pools else of_blocks(tmp_path, made)
+    script, words = script_of(quantised, reference.encode(quantised.network, inputs)), PORT["port_words"]
+    tight = set()
+    for name, place in script.places.items():
+        _, height, width = quantised.network.size(place.map)
+        by_channel = (
+            place.filling > 0 and place.y_sample == quantised.network.size(place.map).channels * place.y_channel
+        )
+        pitch = place.y_channel // (1 + by_channel)
+        if pitch == height * width:
+            tight |= {place.map} if pitch % words and pitch > 1 else set()
+        else:
+            assert height * width > 1, name
+            assert pitch == -(-height * width // words) * words, name
+            assert place.y % words == 0, name
+    assert tight == PACKED.get(which, set())
+
+
 def test_an_addition_whose_scales_differ_too_much_is_refused(digits: Quantised) -> None:
     design, fbcb = designed(digits)
     layers = [
@@ -368,12 +394,12 @@ def walked(digits: Quantised, products: list[dict[str, Any]], layer: int, b: int
     design, fbcb = designed(digits)
     row = products[layer]
     job = jobs_of(digits.network, design, fbcb)[row["name"]][b - 1].job
-    alone = naive_bus.packed(job.window, job.C, job.groups)
+    tile, rows, words = tuple(map(int, job.tile)), job.rows, PORT["port_words"]
+    alone = naive_bus.alone(job.window, job.C, job.groups, words)
     places = alone._replace(
         x=row["x"], w=row["weights"], y=row["y"], x_sample=row["x_sample"], y_sample=row["y_sample"],
         y_channel=row["y_channel"], w_group=0 if job.shared else alone.w_group,
     )  # fmt: skip
-    tile, rows, words = tuple(map(int, job.tile)), job.rows, PORT["port_words"]
     distance = row["residual"]["at"] - row["y"] if job.addition else None
     counted = naive_bus.count(job.window, job.C, job.groups, job.layout, tile, rows, words, places, distance)
     return np.array([counted.loads + counted.adds, counted.moved + counted.added])

@@ -64,7 +64,7 @@ def compared(jobs: list[tuple[Job, tuple[float, ...]]], words: int) -> tuple[flo
     """Relative differences of the model from the walk: of the layer that is furthest off, and of all in sum."""
     counted = []
     for job, source in jobs:
-        places, distance = naive_bus.packed(job.window, job.C, job.groups), None if job.addition is None else 0
+        places, distance = naive_bus.alone(job.window, job.C, job.groups, words), None if job.addition is None else 0
         tile = tuple(map(int, job.tile))
         walk = naive_bus.count(job.window, job.C, job.groups, job.layout, tile, job.rows, words, places, distance)
         model = of_model(source, job, words)
@@ -125,7 +125,7 @@ def test_beats_of_layers_of_resnet_50_are_those_of_the_walk(words: int, b: int) 
         if layer.name not in LAYERS:
             continue
         window = LAYERS[layer.name]
-        R, P, C, groups = map(int, run.gemms[at])
+        R, P, C, groups = map(int, run.sizes.gemm[at])
         assert (R, P) == (window.R, window.P)
         tile, layout = Tile(*map(int, run.tile[:, at, b - 1])), tuple(map(int, run.layouts[at, b - 1]))
         rows, code = int(costs.block_rows[place, b - 1]), int(codes[at, b - 1])
@@ -162,7 +162,7 @@ def test_beats_of_a_small_layer_are_those_of_the_walk(what: str) -> None:
     window, C, tile, rows, words, adds = SMALL[what]
     addition = Addition((0, 0), 0, 0, 1) if adds else None
     job = Job(window, C, 1, (1, 1, 1, 1), 0, Tile(*tile), rows, 1, 0, 1, addition=addition)
-    places = naive_bus.packed(window, C, 1)
+    places = naive_bus.alone(window, C, 1, words)
     walk = naive_bus.count(window, C, 1, job.layout, tile, rows, words, places, 0 if adds else None)
     order = (0, 1, 0, 1, 1) if window.kernel == (1, 1) else (*window.source, window.size[1], *window.kernel)
     model = of_model(tuple(map(float, order)), job, words)

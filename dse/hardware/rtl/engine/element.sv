@@ -13,6 +13,7 @@ module element #(
     // verilator lint_on UNUSEDSIGNAL
     input  wire engine_pkg::code_t    k,
     input  wire engine_pkg::inputs_t  x,
+    input  wire                       moves,   // the multipliers take the weights, for the rows from here on
     input  wire engine_pkg::weights_t weight,
     input  wire engine_pkg::slots_t   slot,
     output      engine_pkg::sum_t     lower,   // after 2 + LEVELS cycles
@@ -49,7 +50,7 @@ module element #(
       assign p = (k == engine_pkg::K_2) ? M + (E % 2) * T_P : (k == engine_pkg::K_HALF) ? M - UPPER * LOWER : M;
       always_ff @(posedge clk) begin
         a <= x[(p*S+NUMBER'(slot[UPPER*SLOT_BITS+:SLOT_BITS]))*WORD+:WORD];
-        b <= weight[M*WORD+:WORD];
+        if (moves) b <= weight[M*WORD+:WORD];
         product <= a * b;
       end
       assign leaf = {{(SUM - 2 * WORD){product[2*WORD-1]}}, product};

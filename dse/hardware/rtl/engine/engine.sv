@@ -92,7 +92,7 @@ module engine (
   engine_pkg::map_t on_map, arrived_map, written_map;
   logic [FLIGHT_BITS-1:0] sent, come, was_sent;
   logic was_taken;
-  logic [START-1:0] loaded;
+  logic [START:0] loaded;
 
   assign note = {was_beat, on_map};
   assign {arrived, arrived_map} = (was_taken && was_sent == come) ? note : flying[come];
@@ -134,7 +134,7 @@ module engine (
     if (take) sent <= sent + 1'b1;
     if (read_valid) come <= come + 1'b1;
     in_flight <= in_flight + (FLIGHT_BITS + 1)'(take) - (FLIGHT_BITS + 1)'(read_valid);
-    loaded <= START'({loaded, read_valid && arrived.last});
+    loaded <= (START + 1)'({loaded, read_valid && arrived.last});
     if (start) {sent, come, loaded, in_flight} <= '0;
   end
 
@@ -201,6 +201,22 @@ module engine (
     end
   end
 
+  // The weights of a tile move to the multipliers once all are there, and the rows of the tile before it are through.
+  localparam int THROUGH = 4;  // cycles from a tile's last one, in which a row may begin, to this decision
+  logic moves, held, unused;  // weights wait; the multipliers wait for some
+  logic [THROUGH-1:0] through;
+
+  always_ff @(posedge clk) begin
+    through <= {through[THROUGH-2:0], tile_done};
+    moves   <= (held || loaded[START]) && (unused || through[THROUGH-1]);
+    held    <= (held || loaded[START]) && !(unused || through[THROUGH-1]);
+    unused  <= (unused || through[THROUGH-1]) && !(held || loaded[START]);
+    if (start || rst) begin
+      {moves, held, through} <= '0;
+      unused <= 1'b1;
+    end
+  end
+
   // Data.
   logic [V*2*T_P*S*WORD-1:0] x;
   logic [T_C*WORD*T_P-1:0] weight;
@@ -257,6 +273,7 @@ module engine (
           .maximum(of.maximum[0]),
           .k     (of.k[K_BITS-1:0]),
           .x     (x[v*2*T_P*S*WORD+:2*T_P*S*WORD]),
+          .moves,
           .weight(weight[e*WORD*T_P+:WORD*T_P]),
           .slot  (slot[e*2*SLOT_BITS+:2*SLOT_BITS]),
           .lower,
@@ -412,6 +429,7 @@ module engine (
       assert (!take || in_flight < IN_PORT) else $fatal(1, "more beats are in flight than their notes are held");
       assert (!read_valid || in_flight != 0) else $fatal(1, "words come that no beat asked for");
       assert (!loaded[START-1] || waiting < HALVES) else $fatal(1, "more tiles wait than halves");
+      assert (!held || !writes_2 || !written_2.weights || written_2.residual) else $fatal(1, "weights that wait are lost");
       assert (!starts || !computing.last || pass_beyond <= ONE) else $fatal(1, "the half of the store buffer is not free");
       assert (!starts || (computing.height != 0 && computing.height <= of.rows)) else $fatal(1, "rows of a tile");
     end

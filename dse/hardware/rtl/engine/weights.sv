@@ -1,4 +1,6 @@
-// The weights of an element, two halves, and which of the samples side by side it works on.
+// The weights of an element, while they are loaded, and which of the samples side by side it works on.
+//
+// Its multipliers have them from `moves` on, in registers that a DSP has: so the weights of the next tile can be loaded.
 //
 // Under k = 1/2 the element works as two, on columns 2 * E and 2 * E + 1; under k = 2 two neighbours work as one.
 
@@ -64,30 +66,22 @@ module weights #(
     assign word[upper*WORD+:WORD] = words[at_now*WORD+:WORD];
   end
 
-  logic [2*T_P*WORD-1:0] held;
-  logic [2*2*SLOT_BITS-1:0] held_slot;
-
   // Under k = 1/2 the last multiplier of an odd T_P has no inner row, so its weight stays 0.
-  for (genvar h = 0; h < 2; h++) begin : gen_half
-    logic mine;
-    assign mine = write && beat.half == (h == 1);
-    always_ff @(posedge clk) if (mine && beat.first) held_slot[h*2*SLOT_BITS+:2*SLOT_BITS] <= place;
-
-    for (genvar i = 0; i < T_P; i++) begin : gen_weight
-      localparam int UPPER = (i >= LOWER) ? 1 : 0;
-      logic [P_BITS-1:0] p;
-      assign p = of_two ? P_BITS'(i + (E % 2) * T_P) : as_two ? P_BITS'(i - UPPER * LOWER) : P_BITS'(i);
-      logic here;
-      assign here = p == beat.p[P_BITS-1:0] && hit[UPPER];
-      always_ff @(posedge clk) begin
-        if (mine && beat.first && !here) held[(h*T_P+i)*WORD+:WORD] <= '0;  // inner rows that the tile may not have
-        else if (mine && here) held[(h*T_P+i)*WORD+:WORD] <= word[UPPER*WORD+:WORD];
-      end
+  for (genvar i = 0; i < T_P; i++) begin : gen_weight
+    localparam int UPPER = (i >= LOWER) ? 1 : 0;
+    logic [P_BITS-1:0] p;
+    logic here;
+    assign p    = of_two ? P_BITS'(i + (E % 2) * T_P) : as_two ? P_BITS'(i - UPPER * LOWER) : P_BITS'(i);
+    assign here = p == beat.p[P_BITS-1:0] && hit[UPPER];
+    always_ff @(posedge clk) begin
+      if (write && beat.first && !here) weight[i*WORD+:WORD] <= '0;  // inner rows that the tile may not have
+      else if (write && here) weight[i*WORD+:WORD] <= word[UPPER*WORD+:WORD];
     end
   end
 
-  assign weight = half ? held[T_P*WORD+:T_P*WORD] : held[0+:T_P*WORD];
-  assign slot   = half ? held_slot[2*SLOT_BITS+:2*SLOT_BITS] : held_slot[0+:2*SLOT_BITS];
+  logic [2*2*SLOT_BITS-1:0] slots;  // of both halves of the input buffer
+  always_ff @(posedge clk) if (write && beat.first) slots[beat.half*2*SLOT_BITS+:2*SLOT_BITS] <= place;
+  assign slot = half ? slots[2*SLOT_BITS+:2*SLOT_BITS] : slots[0+:2*SLOT_BITS];
 
 endmodule
 
