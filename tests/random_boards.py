@@ -8,6 +8,7 @@ import numpy as np
 from builders import network_of
 from fluidb.dse import Batching, SearchOptions
 from fluidb.platforms import load_platform
+from fluidb.platforms.cycle import Cycle
 
 ZC706 = load_platform("zc706")
 CASES = int(os.environ.get("FLUIDB_RANDOM_BOARDS", "8"))
@@ -44,7 +45,9 @@ def random_case(seed):
         b_max=int(draw.integers(1, 5)),
         objective=OBJECTIVES[draw.integers(len(OBJECTIVES))],
     )
-    return network_of(sizes, 100), board, options
+    doublings = {name: float(draw.choice([0, 0.1, 0.4])) for name in ("W_ns", "S_ns", "T_P_ns", "T_C_ns")}
+    cycle = [None, Cycle(ns=5.0, **doublings)][draw.integers(2)]  # of 6.7 ns
+    return network_of(sizes, 100), board.model_copy(update={"cycle": cycle}), options
 
 
 MORE = {
@@ -54,5 +57,6 @@ MORE = {
     "blocks": lambda board: {"block_rams": board.block_rams + 3, "on_chip_mbit": board.on_chip_mbit * 1.2},
     "bandwidth": lambda board: {"bandwidth_gb_s": board.bandwidth_gb_s * 1.3},
     "pixels": lambda board: {"pixels": sorted({*board.pixels, 1, 2, 4})},
+    "cycle": lambda board: {"cycle": board.cycle and board.cycle.model_copy(update={"ns": 4.5})},
     "port": lambda board: {"port_words": board.port_words and 2 * board.port_words},
 }

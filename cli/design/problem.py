@@ -103,6 +103,7 @@ RESOURCES = {
     "ultra_rams": "UltraRAMs",
     "luts": "LUTs",
     "flip_flops": "flip-flops",
+    "cycle": "the clock",
     "port_words": "the port's width",
     "bandwidth_gb_s": "bandwidth",
 }

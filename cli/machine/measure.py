@@ -7,20 +7,17 @@ from pathlib import Path
 from typing import Annotated
 
 from ..declare import option, written
-from ..options import AsJson, Ends, Force, Inputs, Model, StageThreads, names
+from ..options import AsJson, Force, Model, StageThreads
 from ..render import facts, ms, percent, progress, show, table
-from ..values import Values, values_of
+from .running import ModelOptions
 
 SHOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasuringOptions:
+class MeasuringOptions(ModelOptions):
     """How the network is cut and measured."""
 
-    inputs: Inputs = None
-    exits: Ends = None
-    values: Values = None
     b_max: Annotated[int, option("Largest batch size.")] = 8
     repeats: Annotated[int, option("Repetitions; more make narrower intervals.")] = 20
     threads: StageThreads = 1
@@ -46,11 +43,9 @@ def command(
     and runtime.
     """
     from ...machine.measurement import MEASURED_FOLDER, NOISY, measure, write_measurement
-    from ...machine.network import RealNetwork
 
     MEASURED_FOLDER.check(output, force)
-    with progress("samples answered alone") as report:
-        network = RealNetwork(model, how.inputs, names(how.exits), how.threads, report, values_of(how.values))
+    (network,) = how.run([model], how.threads)
     with progress("measuring") as report:
         measurement = measure(
             network, b_max=how.b_max, repeats=how.repeats, name=how.name, seed=how.seed, host=how.host, progress=report

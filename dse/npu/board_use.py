@@ -9,7 +9,7 @@ import numpy as np
 
 from ...platforms import Board
 from .logic import NO_ENTRIES, Entries, Values
-from .resources import LOGIC, Limits, Resource, Supply
+from .resources import LOGIC, OF_SAMPLES, Limits, Resource, Supply
 from .rows import rows_by_blocks
 from .side_by_side import power_of_two
 from .tiles import Tile, with_rows
@@ -30,6 +30,7 @@ class BoardUse(NamedTuple):
     flip_flops_of_board: int | None
     placed: bool
     largest_T_R: int | None  # with its other sizes, by blocks
+    fitted_mhz: float | None  # the clock that it reaches by the board's fit; none where there is none
 
     @property
     def total_block_rams(self) -> float:
@@ -88,7 +89,7 @@ def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_
         Blocks by buffer, the others by part; ``None`` if none of these is judged.
     """
     supply = Supply.of(board, Limits(max_luts=board.luts), entries=entries)
-    if not supply.only(Resource.BLOCK_RAMS, *LOGIC):
+    if not supply.only(Resource.BLOCK_RAMS, *OF_SAMPLES):
         return None
     samples = power_of_two(samples)
     demand = supply.demand(tile, samples)
@@ -114,6 +115,7 @@ def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_
         flip_flops_of_board=board.flip_flops,
         placed=bool(demand.within(supply.only(Resource.BLOCK_RAMS, *LOGIC))),
         largest_T_R=largest_T_R,
+        fitted_mhz=1e3 / float(demand.cycle_ns) if Resource.CYCLE in supply.most else None,
     )
 
 

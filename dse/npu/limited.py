@@ -22,12 +22,16 @@ from .workload import Workload
 MEMORY, BANDWIDTH = "on_chip_mbit", "bandwidth_gb_s"
 """Keys of a board's file for its memory on the chip, whatever it is made of, and off it."""
 
+CYCLE = "cycle"
+"""The key of the fit of its cycle; a slower clock is no more of anything."""
+
 KEYS = {
     Resource.DSPS: "dsps",
     Resource.BUFFER_BITS: MEMORY,
     Resource.BLOCK_RAMS: "block_rams",
     Resource.LUTS: "luts",
     Resource.FLIP_FLOPS: "flip_flops",
+    Resource.CYCLE: CYCLE,
     Resource.FITTED_LUTS: "luts",
 }
 """The key of a board's file that states a resource."""
@@ -130,7 +134,7 @@ def gains(
     judged = dict.fromkeys(KEYS[resource] for resource in options.supply(network, platform).most)
     judged |= {BANDWIDTH: None}
     memory = (MEMORY, *(key for key in ("block_rams", "ultra_rams") if getattr(platform, key) is not None))
-    each = [memory if key == MEMORY else (key,) for key in judged if key != "block_rams"]
+    each = [memory if key == MEMORY else (key,) for key in judged if key not in ("block_rams", CYCLE)]
     every, gained = tuple(key for keys in each for key in keys), list[Gain]()
     for keys in (*each, every):
         better = search(network, *_with_more(platform, options, keys, share), top=1).best

@@ -79,16 +79,20 @@ class Resource(StrEnum):
     BLOCK_RAMS = "block RAMs"  # beside UltraRAMs, which take banks first
     LUTS = "look-up tables"
     FLIP_FLOPS = "flip-flops"
+    CYCLE = "nanoseconds of a cycle by the board's fit"
     FITTED_LUTS = "look-up tables by the fit to the paper"
 
 
 LOGIC = Resource.LUTS, Resource.FLIP_FLOPS
+OF_SAMPLES = *LOGIC, Resource.CYCLE
+"""What more samples side by side take more of."""
 
 STATED = {
     "block_rams": Resource.BLOCK_RAMS,
     "ultra_rams": Resource.BLOCK_RAMS,
     "luts": Resource.LUTS,
     "flip_flops": Resource.FLIP_FLOPS,
+    "cycle": Resource.CYCLE,
 }
 """What is judged by an optional key of a board's file."""
 
@@ -158,6 +162,13 @@ class Demand:
         luts = self.parts.luts | {"small banks": of_cells + of_choosers}
         return self.parts._replace(luts=luts, flip_flops=self.parts.flip_flops | {"small banks": flip_flops})
 
+    @property
+    def cycle_ns(self) -> Any:
+        """Nanoseconds of a cycle by the board's fit; V pixels side by side make an array of V times the columns."""
+        assert self.board.cycle is not None
+        _, T_P, T_C, V, _ = self.tiles
+        return self.board.cycle.of(words_of(self.board, self.tiles), np.asarray(self.samples), T_P, V * T_C)
+
     def within(
         self, most: Mapping[Resource, float], counts: Mapping[Resource, Callable[[Demand], Any]] | None = None
     ) -> NDArray[np.bool_]:
@@ -174,6 +185,7 @@ COUNTS: dict[Resource, Callable[[Demand], Any]] = {
     Resource.BLOCK_RAMS: lambda demand: demand.placed.block_rams,
     Resource.LUTS: lambda demand: demand.logic.total_luts,
     Resource.FLIP_FLOPS: lambda demand: demand.logic.total_flip_flops,
+    Resource.CYCLE: lambda demand: demand.cycle_ns,
     Resource.FITTED_LUTS: lambda demand: paper_luts(demand.board, demand.tiles),
 }
 """How each resource is counted."""
@@ -181,17 +193,19 @@ COUNTS: dict[Resource, Callable[[Demand], Any]] = {
 GROWING: dict[Resource, Callable[[Demand], Any]] = {
     Resource.LUTS: lambda demand: demand.parts.total_luts,
     Resource.FLIP_FLOPS: lambda demand: demand.parts.total_flip_flops,
+    Resource.CYCLE: COUNTS[Resource.CYCLE],
     Resource.FITTED_LUTS: COUNTS[Resource.FITTED_LUTS],
 }
 """What no larger size takes less of, beside DSPs and bits: small banks, which move into blocks, are left out."""
 
 
 def logic_of(board: Board) -> dict[Resource, float]:
-    """Look-up tables and flip-flops of a board, as far as it states them.
+    """Look-up tables, flip-flops and the cycle of a board, as far as it states them.
 
     They are counted for the engine's words: wider words take more than that, narrower ones less.
     """
     stated = {resource: getattr(board, key) for key, resource in STATED.items() if resource in LOGIC}
+    stated[Resource.CYCLE] = board.cycle and 1e3 / board.clock_mhz
     return {resource: most for resource, most in stated.items() if most is not None and board.word_bits >= WORD_BITS}
 
 
@@ -236,7 +250,7 @@ class Supply(NamedTuple):
         for key, resource in STATED.items():
             if resource not in judged and (key != "ultra_rams" or board.ultra_rams):
                 why[key] = self._why_not(key)
-            elif resource in LOGIC and board.word_bits > WORD_BITS:
+            elif resource in OF_SAMPLES and board.word_bits > WORD_BITS:
                 why[key] = f"beyond what words of {WORD_BITS} bits take"
         if not self.placed or board.usual_port_words != board.port_words:
             why["port_words"] = self._why_not("port_words")
@@ -247,7 +261,7 @@ class Supply(NamedTuple):
         if not self.placed:
             return "the paper counts DSPs and bits of memory"
         if getattr(self.board, key) is None:
-            return "its file states none"
+            return "its file states no fit" if key == "cycle" else "its file states none"
         if key == "port_words":
             return f"{self.board.port_words} words a beat carry less than {self.board.bandwidth_gb_s:g} GB/s"
         if key == "ultra_rams":
@@ -264,6 +278,6 @@ class Supply(NamedTuple):
 
     def most_samples(self, tiles: Tiles) -> Ints:
         """Find the most samples side by side that designs can have (:func:`.side_by_side.most_samples`)."""
-        judged = self.only(*LOGIC)
+        judged = self.only(*OF_SAMPLES)
         fits = (lambda samples: self.demand(tiles[:, None], samples).within(judged)) if judged else None
         return most_samples(words_of(self.board, tiles), tiles, self.wanted, fits)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .banks import first_in_blocks
 from .ports import words_of
-from .resources import BLOCK_BITS, LOGIC, ULTRA_BITS, Demand, Resource, Supply
+from .resources import BLOCK_BITS, LOGIC, OF_SAMPLES, ULTRA_BITS, Demand, Resource, Supply
 from .side_by_side import power_of_two
 from .tiles import FEWEST_ROWS, Tiles, with_rows
 
@@ -53,7 +53,7 @@ def rows_by_blocks(supply: Supply, tiles: Tiles) -> Ints:
 
 
 def _rows_by_logic(supply: Supply, tiles: Tiles, samples: Ints) -> Ints:
-    """The largest even T_R, up to the T_R of each design, by look-up tables and flip-flops, or 0.
+    """The largest even T_R, up to the T_R of each design, by logic and the cycle, or 0.
 
     They become fewer only where a buffer moves into blocks: between two such T_R they never do.
     """
@@ -79,7 +79,7 @@ def _between_steps(supply: Supply, tiles: Tiles) -> Iterator[tuple[int, Ints]]:
 
 def _rows_from(first: int, supply: Supply, tiles: Tiles, samples: Ints) -> Ints:
     """The largest even T_R from ``first`` up to the T_R of each design, where logic never becomes less, or 0."""
-    logic = supply.only(*LOGIC)
+    logic = supply.only(*OF_SAMPLES)
     last: Ints = tiles[0]
     if not logic:
         return last
@@ -128,7 +128,7 @@ def _levels(supply: Supply, tiles: Tiles, most_samples: int) -> Ints:
     Shapes: returns (levels, D).
     """
     most = min(power_of_two(supply.wanted), most_samples)
-    levels = [1] if supply.only(*LOGIC) else [most]
+    levels = [1] if supply.only(*OF_SAMPLES) else [most]
     while levels[-1] < most:
         levels.append(2 * levels[-1])
     samples: Ints = np.maximum(np.array(levels)[:, None], supply.needed.by(tiles))

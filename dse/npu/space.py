@@ -57,6 +57,12 @@ def _fault(supply: Supply, tile: Tile, demand: Demand, resource: Resource) -> st
         return f"at most {board.on_chip_mbit:g} Mb on chip of {name}, found {mbit:.3f} Mb of double buffers; lower T_R"
     if resource is Resource.FITTED_LUTS:
         return f"at most {supply.most[resource]:,} LUTs of {name}, found {COUNTS[resource](demand):,.0f}"
+    if resource is Resource.CYCLE:
+        reached = 1e3 / float(demand.cycle_ns)
+        return (
+            f"the clock of {name}, {board.clock_mhz:g} MHz, found {reached:.1f} MHz by the fit of its file; "
+            "lower W, T_P or T_C, or its clock_mhz"
+        )
     taken = board_use(board, tile, int(supply.needed.by(tile)), supply.entries)
     assert taken is not None
     if resource is Resource.BLOCK_RAMS:
@@ -100,6 +106,8 @@ def _refusal(supply: Supply) -> str:
         within += f" and {board.block_rams:,} block RAMs"
     if supply.only(*LOGIC):
         within += f" and {_logic(supply)}"
+    if Resource.CYCLE in most:
+        within += f" at {board.clock_mhz:g} MHz"
     hint = "loosen the limits" if supply.limited else f"{_more_luts(supply)}check what its file states"
     return (
         f"{platform.name}: no design fits: {within} "

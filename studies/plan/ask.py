@@ -23,6 +23,7 @@ from .problem import PlanProblem, problem_of
 from .rates import PlanAnswer, find_at_rates, find_highest_rate, lowest_rate
 from .record import check_plan_output, write_plan
 from .scenario import SCHEMA, PlanScenario, read_plan_scenario
+from .search import SearchRun
 from .steps import steps_of
 
 
@@ -71,19 +72,12 @@ def plan(
         check_plan_output(output, force=replace)
     problem, rates_per_s = _problem(scenario, output), scenario.rates_per_s
     with nullcontext() if runs is None else kept_races(runs) as kept:
+        run = SearchRun(kept=kept, scheduler=scheduler, threads=threads, progress=progress)
         if scenario.rate == "max":
-            highest = find_highest_rate(problem, kept=kept, scheduler=scheduler, threads=threads, progress=progress)
-            rates_per_s, progress = [lowest_rate(problem) if highest is None else highest], None
-        answer = find_at_rates(
-            problem,
-            rates_per_s,
-            scenario.minimise,
-            over_p99=scenario.over_p99,
-            kept=kept,
-            scheduler=scheduler,
-            threads=threads,
-            progress=progress,
-        )
+            highest = find_highest_rate(problem, run)
+            rates_per_s = [lowest_rate(problem) if highest is None else highest]
+            run = dataclasses.replace(run, progress=None)
+        answer = find_at_rates(problem, rates_per_s, scenario.minimise, run, over_p99=scenario.over_p99)
     answer = answer._replace(notes=kept.notes if kept else ())
     if not answer.front:
         return answer

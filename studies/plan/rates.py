@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -14,11 +15,10 @@ from ...formats import InputError
 from .branches import first_to_leave
 from .exits import ExitSetting
 from .field import Cost
-from .kept import KeptRaces
 from .least import LeastTimes
 from .problem import PlanProblem
 from .rules import least_work, limits_of
-from .search import Plan, Plans, find_plans
+from .search import AS_USUAL, Plan, Plans, SearchRun, find_plans
 from .sources import Source
 from .steps import PlanStep
 
@@ -60,12 +60,9 @@ def find_at_rates(
     problem: PlanProblem,
     rates_per_s: Sequence[float] = (),
     cost: Cost = "dsps",
+    run: SearchRun = AS_USUAL,
     *,
     over_p99: bool = False,
-    kept: KeptRaces | None = None,
-    scheduler: str | None = None,
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> PlanAnswer:
     """Find the plans at each of several rates; of a plan at a lower rate only if no plan at a higher one is as good.
 
@@ -75,7 +72,7 @@ def find_at_rates(
         The hardware, exits, policies, requirements and traffic.
     rates_per_s : sequence of float
         Rates of Poisson arrivals; none for traffic as the problem has it.
-    cost, over_p99, kept, scheduler, threads, progress
+    cost, run, over_p99
         As of :func:`find_plans`.
 
     Returns
@@ -87,31 +84,22 @@ def find_at_rates(
     searches: list[Plans] = []
     front: list[FrontPlan] = []
     for here in problems:
-        search = find_plans(
-            here, cost, over_p99=over_p99, kept=kept, scheduler=scheduler, threads=threads, progress=progress
-        )
+        search = find_plans(here, cost, run, over_p99=over_p99)
         searches.append(search)
         plans = [FrontPlan(search, plan) for plan in search.front]
         front += [plan for plan in plans if not any(other.as_good_as(plan) for other in front)]
     return PlanAnswer(searches, front)
 
 
-def find_highest_rate(
-    problem: PlanProblem,
-    *,
-    kept: KeptRaces | None = None,
-    scheduler: str | None = None,
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> float | None:
+def find_highest_rate(problem: PlanProblem, run: SearchRun = AS_USUAL) -> float | None:
     """Find the highest Poisson rate at which some plan keeps the requirements.
 
     Parameters
     ----------
     problem : PlanProblem
         With traffic of any rate.
-    kept, scheduler, threads, progress
-        As of :func:`find_plans`; ``progress`` is called with rates that were tried, and how many will be, with the
+    run : SearchRun
+        How the search runs; its ``progress`` is called with rates that were tried, and how many will be, with the
         search for the plans at the highest one.
 
     Returns
@@ -120,7 +108,7 @@ def find_highest_rate(
         Found by bisection to within :data:`RATIO`; ``None`` if none is kept. Designs that other ones beat are left out
         here (:func:`find_plans`, ``first``).
     """
-    tried = 0
+    tried, progress, silent = 0, run.progress, replace(run, progress=None)
 
     def holds(rate_per_s: float, between: float) -> bool:
         nonlocal tried
@@ -128,7 +116,7 @@ def find_highest_rate(
             progress(tried, tried + 1 + max(0, math.ceil(math.log2(math.log(between) / math.log(RATIO)))) + 1)
         tried += 1
         here = problem.at_rate(rate_per_s)
-        return bool(find_plans(here, "work", first=True, kept=kept, scheduler=scheduler, threads=threads).front)
+        return bool(find_plans(here, "work", silent, first=True).front)
 
     high = _most_of_all(problem)
     low = high / 2

@@ -90,16 +90,28 @@ class Plans:
     __repr__ = brief
 
 
+@dataclass(frozen=True, kw_only=True)
+class SearchRun:
+    """How a search runs; its answer does not depend on it."""
+
+    kept: KeptRaces | None = None  # simulations that are not made again; new ones are added
+    scheduler: str | None = None  # address of a Dask scheduler, or ``local``
+    threads: int | None = None  # by default all cores
+    # called with what is done, and all: rows of hardware, or rates where the highest one is searched
+    progress: Callable[[int, int], None] | None = None
+
+
+AS_USUAL = SearchRun()
+"""On all cores of this machine, without anything that is kept or told."""
+
+
 def find_plans(
     problem: PlanProblem,
     cost: Cost = "dsps",
+    run: SearchRun = AS_USUAL,
     *,
     over_p99: bool = False,
     first: bool = False,
-    kept: KeptRaces | None = None,
-    scheduler: str | None = None,
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> Plans:
     """Find the cheapest plan that keeps requirements, and what more accuracy costs.
 
@@ -109,19 +121,13 @@ def find_plans(
         The hardware, exits, policies, requirements and traffic.
     cost : {"dsps", "share", "energy", "work"}
         What is minimised.
+    run : SearchRun
+        How the search runs.
     over_p99 : bool
         The front is over the 99th percentile, too.
     first : bool
         Stop at the first plan: the front has one at most. Rows that are as slow or slower than another one in every
         part are left out, for which there is no proof: batches may happen to form in a better order on them.
-    kept : KeptRaces, optional
-        Simulations of an earlier search, which are not made again; simulations of this search are added.
-    scheduler : str, optional
-        Address of a Dask scheduler, or ``local``; the answer does not depend on it.
-    threads : int, optional
-        Threads; the answer does not depend on their number.
-    progress : callable, optional
-        Called with the rows of hardware that are done, and all.
 
     Returns
     -------
@@ -133,8 +139,8 @@ def find_plans(
     InputError
         If the traffic or a requirement does not fit the network or the hardware, or it states no energies.
     """
-    walk = _Walk(problem, cost, over_p99=over_p99, first=first, kept=kept)
-    with workers(scheduler, threads) as at:
+    walk, progress = _Walk(problem, cost, over_p99=over_p99, first=first, kept=run.kept), run.progress
+    with workers(run.scheduler, run.threads) as at:
         for done, wave, rest in walk.waves(at):
             if progress:
                 progress(done, walk.size)
@@ -145,19 +151,18 @@ def find_plans(
         if progress:
             progress(walk.size, walk.size)
     nearest = None if walk.front or first else _nearest(walk)
-    fastest_s = 0.0 if walk.front else _fastest(problem)
     open_ = [plan for plan in [*walk.refuted, *([nearest] if nearest else [])] if plan.fresh.kept is None]
     return Plans(
-        problem,
-        cost,
-        walk.front,
-        counts,
-        len(walk.refuted),
-        walk.least_cost,
-        nearest,
-        next(iter(open_), None),
-        over_p99,
-        fastest_s,
+        problem=problem,
+        minimised=cost,
+        front=walk.front,
+        counts=counts,
+        refuted=len(walk.refuted),
+        least_cost=walk.least_cost,
+        nearest=nearest,
+        undecided=next(iter(open_), None),
+        over_p99=over_p99,
+        fastest_s=0.0 if walk.front else _fastest(problem),
     )
 
 

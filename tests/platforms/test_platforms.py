@@ -269,7 +269,7 @@ def test_a_file_of_another_kind_is_one_fault(fluidb):
 def test_check(fluidb, tmp_path):
     assert fluidb("platforms", "check", "zc706").stdout == (
         "zc706: no faults; 900 DSPs, 19.2 Mb, 150 MHz, 4.267 GB/s; a source for every number; "
-        "every resource is judged\n"
+        "not judged: the clock (its file states no fit)\n"
     )
     assert "no source for dsps, on_chip_mbit, flip_flops" in fluidb("platforms", "check", POCKET).stdout
     content = json.loads(fluidb("platforms", "check", POCKET, "--json").stdout)

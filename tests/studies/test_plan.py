@@ -65,7 +65,7 @@ from fluidb.studies.plan.rates import RATIO, find_at_rates, find_highest_rate
 from fluidb.studies.plan.record import plan_record
 from fluidb.studies.plan.rules import Limit, Load, Until, joint_limits, least_energy, limits_of, surely_run
 from fluidb.studies.plan.runs import fresh_runs, networks_on
-from fluidb.studies.plan.search import EARLY, STEP, WHOLE, Plans, find_plans
+from fluidb.studies.plan.search import EARLY, STEP, WHOLE, Plans, SearchRun, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource
 from fluidb.studies.plan.trials import TrialRun, Trials
 from fluidb.studies.workers import workers
@@ -272,7 +272,7 @@ def test_the_front_is_that_of_brute_force(minimised: Cost, seed: int, monkeypatc
     monkeypatch.setattr(plan_search, "REFINED", 4)
     problem = random_problem(seed, drops=seed % 3 == 2)
     wanted = brute_force(every_plan(seed, drops=seed % 3 == 2), minimised)
-    answer = find_plans(problem, minimised, threads=1 + seed % 2)
+    answer = find_plans(problem, minimised, SearchRun(threads=1 + seed % 2))
     assert len(answer.front) == len(wanted)
     (source,) = problem.sources
     row_of = {source.tile(row): row for row in range(len(source.dsps))}
@@ -345,7 +345,7 @@ def test_with_clients_the_front_is_that_of_brute_force() -> None:
     required = [parse_requirement(text) for text in texts]
     problem = problem_of(given.sources, given.policies, required, asked, [*tried, "never"])
     wanted = brute_force(list(simulate_plans(problem, tried)), "dsps")
-    plans = find_plans(problem, threads=1)
+    plans = find_plans(problem, run=SearchRun(threads=1))
     assert [(plan.cost, plan.accuracy) for plan in plans.front] == [(cost, right) for cost, right, _ in wanted]
     assert wanted
     assert plans.counts[EARLY]
@@ -397,7 +397,7 @@ def test_of_plans_that_cost_the_same_the_most_accurate_is_taken(seed: int, monke
     for cost, less in sorted((float(source.dsps[at.row]), -problem.most_accuracy(0, at.setting)) for at in every):
         if -less > front[-1][1]:
             front.append((cost, -less))
-    assert [(plan.cost, plan.accuracy) for plan in find_plans(problem, threads=1).front] == front[1:]
+    assert [(plan.cost, plan.accuracy) for plan in find_plans(problem, run=SearchRun(threads=1)).front] == front[1:]
 
 
 TENTHS = tuple(at / 10 for at in range(1, 11))
@@ -492,7 +492,7 @@ def kept_search(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plans, bytes]
     """A search, and its file of simulations."""
     path = tmp_path_factory.mktemp("kept") / "runs"
     with kept_races(path) as kept:
-        whole = find_plans(random_problem(2), kept=kept)
+        whole = find_plans(random_problem(2), run=SearchRun(kept=kept))
         assert kept.reused == 0
     return whole, path.read_bytes()
 
@@ -505,11 +505,11 @@ def test_a_search_goes_on_from_the_simulations_that_were_kept(tmp_path: Path, ke
     assert made.count(b"\n") > 2
     path.write_bytes(made[:-9])
     with kept_races(path) as kept:
-        again = find_plans(random_problem(2), kept=kept)
+        again = find_plans(random_problem(2), run=SearchRun(kept=kept))
         assert kept.reused == made.count(b"\n") - 2
     assert sorted(path.read_bytes().splitlines()) == sorted(made.splitlines())
     with kept_races(path) as kept:
-        find_plans(problem.at_rate(1.01 * (problem.traffic.rate_per_s or 0)), kept=kept)
+        find_plans(problem.at_rate(1.01 * (problem.traffic.rate_per_s or 0)), run=SearchRun(kept=kept))
         assert kept.reused == 0
     assert whole.counts == first.counts == again.counts
     assert whole.front == first.front == again.front
@@ -556,7 +556,7 @@ def test_a_damaged_simulation_is_dropped_and_runs_again(
 
     with kept_races(path) as kept:
         assert kept.notes == [f"{path}: damaged lines that were dropped: 1; their simulations run again"]
-        again = find_plans(random_problem(2), kept=kept)
+        again = find_plans(random_problem(2), run=SearchRun(kept=kept))
         assert kept.reused == len(lines) - 1
 
     assert (again.counts, again.front) == (whole.counts, whole.front)
@@ -573,11 +573,11 @@ def test_a_full_disk_is_a_fault_of_the_file_of_simulations(tmp_path: Path) -> No
             pytest.raises(InputError, match=r"runs: could not be written \(File too large\)"),
             kept_races(path) as kept,
         ):
-            find_plans(random_problem(2), kept=kept)
+            find_plans(random_problem(2), run=SearchRun(kept=kept))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     with kept_races(path) as kept:  # what is whole stays
-        find_plans(random_problem(2), kept=kept)
+        find_plans(random_problem(2), run=SearchRun(kept=kept))
 
 
 def at_times(arrival_s: list[float], slo_s: float) -> JointTraffic:
@@ -871,7 +871,7 @@ def problem_with(problem: PlanProblem, sources: list[BoardSource]) -> PlanProble
 def test_the_highest_rate_is_kept_and_a_little_more_is_not(seed: int) -> None:
     """With policies that leave requests without an answer in one of the problems."""
     problem, told = random_problem(seed, drops=seed == 1), list[tuple[int, int]]()
-    found = find_highest_rate(problem, progress=lambda done, of: told.append((done, of)))
+    found = find_highest_rate(problem, SearchRun(progress=lambda done, of: told.append((done, of))))
     assert found is not None
     assert [done for done, _ in told] == list(range(len(told)))
     assert told[-1][1] == len(told)  # the search at this rate is left
@@ -1342,7 +1342,10 @@ def test_a_subnet_on_a_board_is_written_with_its_design(fluidb: Run, tmp_path: P
 def test_finished_simulations_are_kept_in_a_file(asking: Run, tmp_path: Path) -> None:
     """Ctrl-C says so; a file that is another is refused."""
     first = asking(*ANSWERED, "--runs", "kept", "--json").stdout
+    made = (tmp_path / "kept").read_bytes()
+    assert made.count(b"\n") > 1
     assert asking(*ANSWERED, "--runs", "kept", "--json").stdout == first
+    assert (tmp_path / "kept").read_bytes() == made  # none is added, as none ran again
     (fault,) = lines(asking(*ANSWERED, "--runs", "s.npz"))
     assert fault.startswith("fluidb: s.npz: expected finished simulations of `fluidb plan`")
 

@@ -39,7 +39,7 @@ from fluidb.studies.plan.problem import PlanProblem, problem_of
 from fluidb.studies.plan.rates import PlanAnswer
 from fluidb.studies.plan.rules import joint_limits
 from fluidb.studies.plan.runs import networks_on
-from fluidb.studies.plan.search import find_plans
+from fluidb.studies.plan.search import SearchRun, find_plans
 from fluidb.studies.plan.sources import BoardSource, TableSource
 from fluidb.tables.hardware import BuiltNpu, Cores
 from fluidb.tables.latency import LatencyTable, read_latency
@@ -155,7 +155,7 @@ def test_on_a_board_the_front_is_that_of_every_plan(
     for cost, right, _ in plans:
         if not front or right > front[-1][1]:
             front.append((cost, right))
-    searched = find_plans(problem, threads=1)
+    searched = find_plans(problem, run=SearchRun(threads=1))
     assert front
     assert [(plan.cost, plan.accuracy) for plan in searched.front] == front
     (source,), known = problem.sources, {choice for *_, choice in plans}

@@ -231,6 +231,8 @@ def blocks(taken: BoardUse | None) -> dict[str, str]:
         lines["flip-flops"] = of(taken.total_flip_flops, taken.flip_flops_of_board or 0, taken.flip_flops)
     if taken.luts is not None or taken.flip_flops is not None:
         lines["side by side"] = f"at most {taken.samples} sample{'s' * (taken.samples > 1)} in a tile of columns"
+    if taken.fitted_mhz is not None:
+        lines["fitted clock"] = f"{taken.fitted_mhz:.1f} MHz (`fluidb docs npu`, The clock)"
     return lines
 
 

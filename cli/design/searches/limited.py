@@ -30,12 +30,12 @@ def parse_more(text: str | None) -> float | None:
 
 def limits_text(limits: LimitedBy, objective: float) -> str:
     """What a design is limited by, in one line."""
-    from ....dse.npu.limited import BANDWIDTH, MEMORY, MORE_BANDWIDTH
+    from ....dse.npu.limited import BANDWIDTH, CYCLE, MEMORY, MORE_BANDWIDTH
 
     parts = []
     for key, sizes in limits.refuses.items():
         refused = ", ".join(f"{size} = {value}" for size, value in sizes.items())
-        parts.append(f"{RESOURCES[key]} refuse{'s' * (key == MEMORY)} {refused}")
+        parts.append(f"{RESOURCES[key]} refuse{'s' * (key in (MEMORY, CYCLE))} {refused}")
     if gain := round(100 * (limits.with_bandwidth / objective - 1), 1):
         parts.append(f"{percent(MORE_BANDWIDTH, 0)} more {RESOURCES[BANDWIDTH]} gives {gain:+.1f} %")
     return "; ".join(parts) or "nothing of the board: larger sizes fit"

@@ -2,7 +2,8 @@
 //
 // The rows of samples side by side follow one another, `slot_rows` apart, and lie in N row banks in turn.
 // That distance is V times an odd number, so the same V rows of each sample lie in other banks.  The 2 * T_P inner rows
-// of half the length under k = 2 are otherwise T_P whole ones.
+// of half the length under k = 2 are otherwise T_P whole ones: their even lines lie in the lower banks, their odd lines
+// in the upper ones, so that no address waits for a comparison or a sum.
 
 `default_nettype none
 
@@ -43,9 +44,9 @@ module inputs (
   logic two;
   assign two = k == engine_pkg::K_2;
 
-  // Lines beyond those of a half are in another bank.
-  function automatic logic [LINE_BITS-1:0] address_of(input logic [LINE_BITS-1:0] line, input logic beyond, input logic half_);
-    address_of = line + (beyond == half_ ? '0 : half_ ? LINE_BITS'(LINES) : -LINE_BITS'(LINES));
+  // Halves take turns.
+  function automatic logic [LINE_BITS-1:0] address_of(input logic [LINE_BITS-1:0] line, input logic whole, input logic half_);
+    address_of = whole ? {line[LINE_BITS-1:1], half_} : {line[LINE_BITS-2:0], half_};
   endfunction
 
   // Writing, before the words come: from which of them each row bank has its word; the inner rows; two lines.
@@ -80,15 +81,12 @@ module inputs (
   logic [2*T_P-1:0] mine;
   logic [N*WORD-1:0] turned;
   logic [N*LINE_BITS-1:0] write_address;
-  logic [N-1:0] enable, write_beyond;
+  logic [N-1:0] enable, write_odd;
   logic [WORD*W-1:0] held;
-  logic beyond, next_beyond;
   logic [LINE_BITS-1:0] address, next_address;
 
-  assign beyond       = !two && NUMBER'(line) >= LINES;
-  assign next_beyond  = !two && NUMBER'(next_line) >= LINES;
-  assign address      = address_of(line, beyond, beat.half);
-  assign next_address = address_of(next_line, next_beyond, beat.half);
+  assign address      = address_of(line, !two, beat.half);
+  assign next_address = address_of(next_line, !two, beat.half);
 
   always_ff @(posedge clk) begin
     wrote_one <= one;
@@ -103,17 +101,17 @@ module inputs (
     always_ff @(posedge clk) begin
       enable[m] <= one ? i == 0 : i < beat.count;
       turned[m*WORD+:WORD] <= on_map[m] ? words[word_of[m*PLACE_BITS+:PLACE_BITS]*WORD+:WORD] : '0;
-      write_beyond[m] <= follows ? next_beyond : beyond;
+      write_odd[m] <= follows ? next_line[0] : line[0];
       write_address[m*LINE_BITS+:LINE_BITS] <= follows ? next_address : address;
     end
   end
 
-  // Reading: places of the samples, multiples of V; lines of the row banks; their words; V words of each sample.
+  // Reading: places of the samples, multiples of V; addresses in the row banks; their words; V words of each sample.
   logic [S*ROW_BITS-1:0] bases, at, at_1;
   logic [S*ROW_BANK_BITS-1:0] at_2, not_at_2;  // of the lower and the upper inner rows, so that each drives half of them
-  logic [S-1:0] beyond_2;
-  logic [N*LINE_BITS-1:0] read_line;
-  logic [1:0] half_at;
+  logic [S-1:0] odd_2;
+  logic [N*LINE_BITS-1:0] read_address;
+  logic half_1;
 
   for (genvar j = 0; j < S; j++) begin : gen_place
     engine_pkg::number_t place;
@@ -127,24 +125,25 @@ module inputs (
       at[j*ROW_BITS+:ROW_BITS] <= bases[j*ROW_BITS+:ROW_BITS] + row[ROW_BITS-1:0];
       at_2[j*ROW_BANK_BITS+:ROW_BANK_BITS] <= at_bank;
       not_at_2[j*ROW_BANK_BITS+:ROW_BANK_BITS] <= ~at_bank;
-      beyond_2[j] <= !two && place / N >= LINES;
+      odd_2[j] <= !two && (place / N) % 2 == 1;
     end
   end
 
   for (genvar m = 0; m < N; m++) begin : gen_line
-    logic [LINE_BITS-1:0] of_sample;  // of the one sample that has this row bank
+    logic [LINE_BITS-1:0] from;  // of the one sample that has this row bank
     always_comb begin
-      of_sample = '0;
+      from = '0;
       for (int j = 0; j < S; j++) begin
-        if (NUMBER'(at[j*ROW_BITS+:ROW_BITS]) % N / V == m / V) of_sample = of_sample | LINE_BITS'(NUMBER'(at[j*ROW_BITS+:ROW_BITS]) / N);
+        if (NUMBER'(at[j*ROW_BITS+:ROW_BITS]) % N / V == m / V)
+          from = from | address_of(LINE_BITS'(NUMBER'(at[j*ROW_BITS+:ROW_BITS]) / N), !two, half_1);
       end
     end
-    always_ff @(posedge clk) read_line[m*LINE_BITS+:LINE_BITS] <= of_sample;
+    always_ff @(posedge clk) read_address[m*LINE_BITS+:LINE_BITS] <= from;
   end
 
   always_ff @(posedge clk) begin
-    at_1    <= at;
-    half_at <= {half_at[0], half};
+    at_1   <= at;
+    half_1 <= half;
   end
 
   logic [2*T_P*N*WORD-1:0] read;
@@ -157,9 +156,6 @@ module inputs (
     always_ff @(posedge clk) mine[p] <= write && own >= first_p && own < end_p;
 
     for (genvar m = 0; m < N; m++) begin : gen_row
-      logic [LINE_BITS-1:0] from;
-      assign from = read_line[m*LINE_BITS+:LINE_BITS];
-
       ram #(
           .WIDTH(WORD),
           .DEPTH(2 * LINES),
@@ -167,10 +163,10 @@ module inputs (
           .ULTRA(p * N + m < engine_pkg::ULTRA_INPUTS)
       ) bank (
           .clk,
-          .write        (mine[p] && enable[m] && (two || write_beyond[m] == UPPER)),
+          .write        (mine[p] && enable[m] && (two || write_odd[m] == UPPER)),
           .write_address(write_address[m*LINE_BITS+:LINE_BITS]),
           .write_data   (wrote_one ? held[(two ? p % W : p % T_P % W)*WORD+:WORD] : turned[m*WORD+:WORD]),
-          .read_address (address_of(from, !two && NUMBER'(from) >= LINES, half_at[1])),
+          .read_address (read_address[m*LINE_BITS+:LINE_BITS]),
           .read_data    (read[(p*N+m)*WORD+:WORD])
       );
     end
@@ -186,7 +182,7 @@ module inputs (
         if (UPPER) begin : gen_upper
           always_ff @(posedge clk) x[AT+:WORD] <= chosen[AT+:WORD];
         end else begin : gen_lower
-          always_ff @(posedge clk) x[AT+:WORD] <= beyond_2[j] ? chosen[AT+T_P*S*WORD+:WORD] : chosen[AT+:WORD];
+          always_ff @(posedge clk) x[AT+:WORD] <= odd_2[j] ? chosen[AT+T_P*S*WORD+:WORD] : chosen[AT+:WORD];
         end
       end
     end
