@@ -38,7 +38,7 @@ MANY_EXPORTED: set[str] = set()
 NAMED_TWICE = 0
 """Names that several classes have, which a reader takes for one another."""
 
-ONE_OR_SEVERAL = 33
+ONE_OR_SEVERAL = 32
 """Branches on one or several networks; in the event loop, the compiler makes the loop of one from the other.
 
 The others ask whether networks have names, whether a file or a folder states them, and what one of them has alone.
