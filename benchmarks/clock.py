@@ -30,7 +30,7 @@ import numpy as np
 from fluidb.dse.hardware.templates import ENGINE, RTL, filled
 from fluidb.platforms.cycle import Cycle
 from synthesis import Size as LogicSize
-from synthesis import control_block
+from synthesis import closure, control_block
 
 TABLE = Path(__file__).parent / "clock.csv"
 BESIDE = {path.stem: path for path in (RTL / "npu.sv", RTL / "fbe.sv", RTL / "fbcb.sv")}
@@ -43,7 +43,6 @@ SLOWEST, FASTEST = 6, 8
 OPTIONS = ["--lpf-allow-unconstrained", "--timing-allow-fail", "--seed", "1", "--freq", "150"]
 PORT = re.compile(r"(?P<way>input|output)\s+(?:wire|logic)?\s*(?P<kind>.*?)\s*(?P<name>\w+)")
 HEAD = re.compile(r"module \w+ (?:#\((?:.|\n)*?\n\) )?\(\n(?P<ports>(?:.|\n)*?)\n\);")
-INSTANCE = r"^\s+{}\s+(?:#\(|\w+ \()"
 
 
 class Size(NamedTuple):
@@ -92,13 +91,8 @@ class Row(NamedTuple):
 def sources_of(part: str) -> list[Path]:
     """The files of a part and of what it has."""
     files = {path.stem: path for path in sorted(ENGINE.glob("*.sv"))} | BESIDE
-    needed, new = {part}, [part]
-    while new:
-        text = files[new.pop()].read_text(encoding="utf-8")
-        below = {name for name in files if re.search(INSTANCE.format(name), text, re.MULTILINE)} - needed
-        needed |= below
-        new += below
-    return [files[name] for name in sorted(needed)]
+    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+    return [files[name] for name in closure(part, texts)]
 
 
 def packages(part: str, size: Size) -> dict[str, str]:
