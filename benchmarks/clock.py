@@ -60,8 +60,8 @@ Key = tuple[str, Size, int]
 
 PARTS = ("element", "inputs", "load_beats", "outputs", "port", "residual", "store_beats", "sums", "tiles", "weights")
 FITTED = [
-    (2, 1, 64, 2, 4), (8, 1, 64, 2, 4), (2, 1, 64, 8, 4), (4, 1, 64, 4, 4), (2, 1, 64, 2, 16), (2, 2, 64, 4, 4),
-    (4, 4, 64, 2, 4), (8, 2, 128, 2, 8), (2, 1, 64, 4, 4), (2, 1, 64, 8, 8),
+    (2, 1, 64, 2, 4), (8, 1, 64, 2, 4), (2, 1, 64, 8, 8), (2, 4, 64, 2, 4), (8, 2, 128, 4, 8), (4, 2, 64, 4, 4),
+    (2, 1, 64, 4, 4), (4, 1, 64, 4, 8), (8, 1, 64, 8, 4), (4, 4, 128, 8, 4),
 ]  # fmt: skip
 """Sizes of the NPUs to which the cycle of a board is fitted."""
 
