@@ -30,7 +30,7 @@ import numpy as np
 from fluidb.dse.hardware.templates import ENGINE, RTL, filled
 from fluidb.platforms.cycle import Cycle
 from synthesis import Size as LogicSize
-from synthesis import control_block
+from synthesis import closure, control_block
 
 TABLE = Path(__file__).parent / "clock.csv"
 BESIDE = {path.stem: path for path in (RTL / "npu.sv", RTL / "fbe.sv", RTL / "fbcb.sv")}
@@ -43,7 +43,6 @@ SLOWEST, FASTEST = 6, 8
 OPTIONS = ["--lpf-allow-unconstrained", "--timing-allow-fail", "--seed", "1", "--freq", "150"]
 PORT = re.compile(r"(?P<way>input|output)\s+(?:wire|logic)?\s*(?P<kind>.*?)\s*(?P<name>\w+)")
 HEAD = re.compile(r"module \w+ (?:#\((?:.|\n)*?\n\) )?\(\n(?P<ports>(?:.|\n)*?)\n\);")
-INSTANCE = r"^\s+{}\s+(?:#\(|\w+ \()"
 
 
 class Size(NamedTuple):
@@ -61,8 +60,8 @@ Key = tuple[str, Size, int]
 
 PARTS = ("element", "inputs", "load_beats", "outputs", "port", "residual", "store_beats", "sums", "tiles", "weights")
 FITTED = [
-    (2, 1, 64, 2, 4), (8, 1, 64, 2, 4), (2, 1, 64, 8, 4), (4, 1, 64, 4, 4), (2, 1, 64, 2, 16), (2, 2, 64, 4, 4),
-    (4, 4, 64, 2, 4), (8, 2, 128, 2, 8), (2, 1, 64, 4, 4), (2, 1, 64, 8, 8),
+    (2, 1, 64, 2, 4), (8, 1, 64, 2, 4), (2, 1, 64, 8, 8), (2, 4, 64, 2, 4), (8, 2, 128, 4, 8), (4, 2, 64, 4, 4),
+    (2, 1, 64, 4, 4), (4, 1, 64, 4, 8), (8, 1, 64, 8, 4), (4, 4, 128, 8, 4),
 ]  # fmt: skip
 """Sizes of the NPUs to which the cycle of a board is fitted."""
 
@@ -92,13 +91,8 @@ class Row(NamedTuple):
 def sources_of(part: str) -> list[Path]:
     """The files of a part and of what it has."""
     files = {path.stem: path for path in sorted(ENGINE.glob("*.sv"))} | BESIDE
-    needed, new = {part}, [part]
-    while new:
-        text = files[new.pop()].read_text(encoding="utf-8")
-        below = {name for name in files if re.search(INSTANCE.format(name), text, re.MULTILINE)} - needed
-        needed |= below
-        new += below
-    return [files[name] for name in sorted(needed)]
+    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+    return [files[name] for name in closure(part, texts)]
 
 
 def packages(part: str, size: Size) -> dict[str, str]:

@@ -3,6 +3,9 @@
 Writes ``synthesis.csv``, one row for each part at each size, to which ``dse/npu/logic.py`` is fitted.  Parts are
 synthesised apart; a whole engine, and the sizes in ``CHECKS``, are for the comparison only.
 
+A row says with a digest of what sources it was synthesised; rows of others, and those that are missing, are made.
+``table`` compares the whole engines with what is counted of them, and says which rows are of older sources.
+
 Yosys lets a small table, of one or two inputs, share one with a table of three or four; of small ones without such a
 table, two share one.  Which of both are left over is known only of a whole, so a part has two counts.
 """
@@ -10,9 +13,12 @@ table, two share one.  Which of both are left over is known only of a whole, so 
 from __future__ import annotations
 
 import csv
+import hashlib
 import re
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -20,6 +26,9 @@ from typing import NamedTuple
 from fluidb.dse.hardware.templates import ENGINE as SOURCE
 from fluidb.dse.hardware.templates import RTL, filled
 from fluidb.dse.npu.fbcb import batch_bits, entry_bits
+from fluidb.dse.npu.resources import Demand
+from fluidb.dse.npu.tiles import Tile
+from fluidb.platforms import load_platform
 
 HERE = Path(__file__).parent
 TABLE = HERE / "synthesis.csv"
@@ -47,6 +56,7 @@ class Row(NamedTuple):
     unpaired: int  # small ones that share none with a table of three or four inputs; less than 0 if too few
     memory_luts: int
     flip_flops: int
+    sources: str = ""  # a digest of what was synthesised
 
 
 ELEMENTS = [(2, 2), (4, 2), (7, 2), (4, 1), (2, 8)]
@@ -75,7 +85,7 @@ SIZES = {
     ],
     "fbe": [Size(0, 0, 0, 0, 0, *of) for of in ((8, 4, 0), (10, 6, 3), (20, 8, 4), (63, 8, 4))],
     "top": [Size(64, 4, 4, 4, 2, 10, 6, 3), Size(64, 4, 4, 16, 2, 8, 8, 2)],
-    "engine": [Size(64, 4, 4, 4, 2), Size(128, 7, 4, 8, 2), Size(256, 4, 32, 8, 2)],
+    "engine": [Size(64, 4, 4, 4, S) for S in (2, 8)],
 }  # fmt: skip
 
 CHECKS = {
@@ -233,6 +243,10 @@ APART = ("element", "inputs", "load_beats", "outputs", "residual", "scale", "sum
 """Files that are not of ``control``."""
 
 
+INSTANCE = r"^\s+{}\s+(?:#\(|\w+ \()"
+MODULE = re.compile(r"^((?:\(\*.*\*\) )?module (\w+)\b.*?^endmodule)", re.MULTILINE | re.DOTALL)
+
+
 def control_block(size: Size) -> str:
     """The package of the Fluid Batching Engine, with entries of zeros."""
     layers, b_max, block_bits = size[5:]
@@ -257,6 +271,27 @@ def sources(part: str, size: Size) -> tuple[dict[str, str], list[Path]]:
         files = [path for path in sorted(SOURCE.glob("*.sv")) if part != "control" or path.stem not in APART]
     package = filled("engine_pkg.sv", **size._asdict(), V=1)
     return {"engine_pkg.sv": package} | made, files
+
+
+def closure(first: str, texts: Mapping[str, str]) -> list[str]:
+    """The names of a module and of all modules that it has, among those with a text."""
+    needed, new = {first}, [first]
+    while new:
+        text = texts[new.pop()]
+        below = {name for name in texts if re.search(INSTANCE.format(name), text, re.MULTILINE)} - needed
+        needed |= below
+        new += below
+    return sorted(needed)
+
+
+def digest(part: str, size: Size) -> str:
+    """Twelve digits for the packages of a part, its module, and the modules that it has."""
+    made, files = sources(part, size)
+    texts = [*(path.read_text(encoding="utf-8") for path in files), made.get("parts.sv", "")]
+    modules = {name: text for text, name in MODULE.findall("\n".join(texts))}
+    packages = [text for file, text in made.items() if file != "parts.sv"]
+    kept = [*packages, *(modules[name] for name in closure(TOPS[part], modules))]
+    return hashlib.sha256("\0".join(kept).encode()).hexdigest()[:12]
 
 
 def synthesise(part: str, size: Size) -> Row:
@@ -291,11 +326,13 @@ def synthesise(part: str, size: Size) -> Row:
         unpaired // halved,
         4 * count(r"RAM\d+M"),
         count(r"FD\w+") // halved,
+        digest(part, size),
     )
     if part != "maxima":
         return row
     others = synthesise("elements", size)  # which find no maxima: the part is what is beyond these
-    return Row(part, size, *(one - other for one, other in zip(row[2:], others[2:], strict=True)))
+    counts = (one - other for one, other in zip(row[2:6], others[2:6], strict=True))
+    return Row._make([part, size, *counts, row.sources])
 
 
 def read_table() -> list[Row]:
@@ -303,7 +340,7 @@ def read_table() -> list[Row]:
     with TABLE.open(newline="") as file:
         rows = list(csv.reader(file))[1:]
     sizes = len(Size._fields)
-    return [Row(part, Size(*map(int, row[:sizes])), *map(int, row[sizes:])) for part, *row in rows]
+    return [Row._make([part, Size(*map(int, row[:sizes])), *map(int, row[sizes:-1]), row[-1]]) for part, *row in rows]
 
 
 def write_table(rows: list[Row]) -> None:
@@ -314,12 +351,42 @@ def write_table(rows: list[Row]) -> None:
         table.writerows([row.part, *row.size, *row[2:]] for row in rows)
 
 
+def counted(size: Size) -> tuple[float, float]:
+    """Look-up tables and flip-flops of a whole engine by the model."""
+    board = load_platform("zc706").model_copy(update={"port_words": size.W, "bandwidth_gb_s": 0.1})
+    logic = Demand(board, Tile(*size[:3]), size.S).logic
+    for counts in logic:
+        for part in BEYOND:
+            counts.pop(part, None)
+    return float(logic.total_luts), float(logic.total_flip_flops)
+
+
+def table_text(rows: list[Row]) -> str:
+    """The block of docs/model.md: whole engines, and which rows are of older sources."""
+    lines = [f"{'engine':<14}{'W':>3}{'S':>3}{'LUTs':>9}{'counted':>9}{'':>8}{'flip-flops':>12}{'counted':>9}"]
+    for part, size, *counts, _ in rows:
+        if part != "engine":
+            continue
+        luts, flip_flops = counts[0] + counts[2], counts[3]
+        by_model = counted(size)
+        cells = [f"{by:>9,.0f}{by / of - 1:>+8.1%}" for by, of in zip(by_model, (luts, flip_flops), strict=True)]
+        name = f"<{size.T_R},{size.T_P},{size.T_C}>"
+        lines.append(f"{name:<14}{size.W:>3}{size.S:>3}{luts:>9,}{cells[0]}{flip_flops:>12,}{cells[1]}")
+    older = Counter(row.part for row in rows if row.sources != digest(row.part, row.size))
+    every = Counter(row.part for row in rows)
+    parts = ", ".join(f"{part} {older[part]} of {every[part]}" for part in every if older[part])
+    return "\n".join([*lines, f"rows of older sources: {parts or 'none'}"])
+
+
 def main() -> None:
-    """Synthesise every part, or those named, and write the rows that the table does not have yet."""
+    """Synthesise every part, or those named, where the table lacks a row or has one of other sources."""
+    if "table" in sys.argv:
+        print(table_text(read_table()))
+        return
     known = {(row.part, row.size): row for row in read_table()} if TABLE.exists() else {}
     for part in sys.argv[1:] or list(SIZES):
         for size in SIZES[part] + CHECKS.get(part, []):
-            if (part, size) in known:
+            if (part, size) in known and known[part, size].sources == digest(part, size):
                 continue
             known[part, size] = synthesise(part, size)
             print(*known[part, size], flush=True)

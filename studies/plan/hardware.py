@@ -55,7 +55,7 @@ def find_sources(asked: AskedNetworks, names: Sequence[str], designs: DesignOpti
 def _sources(asked: AskedNetworks, name: str, designs: DesignOptions) -> list[Source]:
     """The hardware of a name."""
     if is_folder(name):
-        return asked.given(name)
+        return asked.in_folder(name)
     platform = load_platform(name, kind=Platform)
     unknown = [network.keys.name for network in asked.each if not network.members]
     if unknown:

@@ -92,7 +92,7 @@ class AskedNetworks:
     each: Sequence[AskedNetwork]
     served: Callable[[Sequence[LatencyTable]], Sequence[ServedNetwork]]  # on hardware with a table of each
     arrivals: ArrivalWords
-    given: Callable[[str], list[Source]]  # the hardware of a folder with latency tables
+    in_folder: Callable[[str], list[Source]]  # the hardware of a folder with latency tables
     searched: tuple[type[Platform], ...]  # kinds of platforms that are searched or modelled
     alike: bool  # whether the costs of all hardware must be alike
 
@@ -148,8 +148,8 @@ def networks_of_file(path: AnyPath) -> AskedNetworks:
                 'found neither; state e.g. network = "resnet50"'
             )
         asked.append(AskedNetwork(keys, members, table))
-    given = partial(given_of_each, [network.name for network in asked])
-    return AskedNetworks(asked, partial(read_networks, path), SHARED, given, (Board, Device), alike=True)
+    in_folder = partial(given_of_each, [network.name for network in asked])
+    return AskedNetworks(asked, partial(read_networks, path), SHARED, in_folder, (Board, Device), alike=True)
 
 
 def _with_enough(

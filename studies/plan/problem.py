@@ -315,11 +315,12 @@ def check_settings(problem: PlanProblem) -> None:
 def _right_enough(problem: PlanProblem, pairing: Pairing) -> bool:
     """Whether enough answers of a setting are right, on any hardware."""
     source, setting = problem.sources[pairing.source], problem.settings[pairing.setting]
-    names, known = problem.traffic.names, list[tuple[Requirement, float]]()
+    known: list[tuple[Requirement, float]] = []
     for requirement in problem.requirements:
-        if requirement.name not in ("accuracy", "accuracy_of_all") or (len(names) > 1 and requirement.network is None):
+        about = [at for at, own in enumerate(problem.traffic.given) if requirement.network in (None, own.name)]
+        if requirement.name not in ("accuracy", "accuracy_of_all") or len(about) > 1:
             continue  # of all requests of several networks, only a run knows the share
-        network = 0 if requirement.network is None else names.index(requirement.network)
+        (network,) = about
         part = problem.drawn(problem.settings[0], problem.traffic.seed).device.parts[network]
         known_right = part.trace.correct is not None or None
         check_stated([requirement], accuracy=known_right, accuracy_of_all=known_right)

@@ -165,6 +165,14 @@ def test_on_a_board_the_front_is_that_of_every_plan(
         assert (source.tile(plan.numbers.row), part.kept, part.thresholds, policy) in known
 
 
+def test_only_a_run_knows_how_many_of_all_answers_are_right(tmp_path: Path):
+    """What is required of one network excludes settings before any run; what is required of both does not."""
+    of_both, of_one = (board_problem(tmp_path, 1500.0, [f"{figure} >= 99 %"]) for figure in ("accuracy", "accuracy[a]"))
+    assert of_both.pairings == of_both.every_pairing
+    assert of_one.every_pairing
+    assert not of_one.pairings
+
+
 def test_no_run_is_better_than_the_bounds_of_all_networks_together(tmp_path: Path):
     """Of each network as many are late as may be: so are together; and a scheduler that knows all has no more."""
     problem, bound = (

@@ -14,7 +14,7 @@ from fluidb.dse import Batching, SearchOptions, Tile, search
 from fluidb.dse.npu.board_use import board_use
 from fluidb.dse.npu.limited import limited_by
 from fluidb.dse.npu.resources import Demand, Resource, Supply
-from fluidb.dse.npu.space import check_fit
+from fluidb.dse.npu.space import DesignSpace, check_fit
 from fluidb.formats import InputError, write_file
 from fluidb.platforms import load_platform
 from fluidb.platforms.cycle import Cycle
@@ -86,6 +86,9 @@ def test_samples_side_by_side_are_within_the_cycle():
         reach = [S for S in (1, 2, 4, 8) if CYCLE.of(tile[4], S, tile[1], tile[2]) <= 1e3 / 150]
         assert samples == max(reach, default=1)
     assert len(set(most.tolist())) > 2
+    ranges = DesignSpace(supply).every_row(fewer_samples=True)
+    assert supply.demand(ranges.tiles, ranges.samples).within(supply.most).all()
+    assert len(set(ranges.samples.tolist())) > 2
 
 
 def test_other_words_and_the_papers_count_are_not_judged():
