@@ -236,7 +236,7 @@ def test_every_printed_line_sums_to_100(fluidb, tiny_design):
         _, headers, rules, *lines = block.splitlines()
         stops = [match.span() for match in re.finditer(r"-+", rules)]
         first = next(i for i, (start, stop) in enumerate(stops) if "compute" in headers[start:stop])
-        last = next((i for i, (start, stop) in enumerate(stops) if "bound" in headers[start:stop]), len(stops))
+        last = next(i for i, (start, stop) in enumerate(stops) if "lost" in headers[start:stop])
         for line in lines:
             cells = [line[start:stop].strip() for start, stop in stops[first:last]]
             assert sum(round(10 * float(cell or 0)) for cell in cells) == 1000, line
