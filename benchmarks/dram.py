@@ -100,8 +100,8 @@ Designed = tuple[DesignTable, FbcbTable]
 @cache
 def designed(board: str, name: str) -> Designed:
     """The design of a network on a board, searched as if its port were always ready and took any address."""
-    anywhere = load_platform(board).model_copy(update={"port_aligned": False})
-    platform, network = with_port(anywhere, 1.0, PORT_LATENCY_CYCLES), build_network(quantised(name).file, name)
+    platform = with_port(load_platform(board).without_bus(), 1.0, PORT_LATENCY_CYCLES)
+    network = build_network(quantised(name).file, name)
     options = SearchOptions(tile=TILE, b_max=B_MAX)
     return tabulate_design(network, platform, options, search(network, platform, options))
 

@@ -76,4 +76,4 @@ class Port(NamedTuple):
     ready: Any
     cycles: Any
     latency: float  # cycles from asking for a beat to its arrival
-    aligned: float = 0.0  # 1 if a beat of the bus lies at multiples of its words, 0 if anywhere
+    aligned: float = 1.0  # 1 if a beat of the bus lies at multiples of its words, 0 if anywhere: the NPU without a bus

@@ -8,7 +8,7 @@ from math import ceil, log2
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import Field, PrivateAttr, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from ..formats import InputError, validate
 from .cycle import Cycle
@@ -72,8 +72,6 @@ class Board(Platform):
         up to 64, as where it is too narrow.
     port_latency_cycles : float
         Cycles of the NPU from asking for a beat to its arrival.
-    port_aligned : bool
-        Whether a beat of the bus lies at multiples of its words, as behind ``npu_axi.v``; else it may lie anywhere.
     mac_pj, on_chip_pj_per_word, off_chip_pj_per_word : float, optional
         Energy of a MAC, of a word that is read or written in a buffer, and of such a word off chip.
     static_w : float, optional
@@ -105,7 +103,6 @@ class Board(Platform):
     pixels: Annotated[list[Annotated[int, Field(ge=1, le=64)]], Field(min_length=1)] = ONE_PIXEL
     port_words: Annotated[int, Field(ge=1, le=4096)] | None = None
     port_latency_cycles: Annotated[float, Field(ge=0, le=1e6)] = PORT_LATENCY_CYCLES
-    port_aligned: bool = False
     mac_pj: Amount | None = None
     on_chip_pj_per_word: Amount | None = None
     off_chip_pj_per_word: Amount | None = None
@@ -114,6 +111,7 @@ class Board(Platform):
     luts_per_adder: Amount | None = None
     host: Host | None = None
     sources: dict[str, str] = {}
+    _aligned: bool = PrivateAttr(True)
 
     @field_validator("pixels")
     @classmethod
@@ -125,7 +123,7 @@ class Board(Platform):
     @model_serializer(mode="wrap")
     def _stated(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A file has no key for pixels if its board allows one only, and none for what most boards do not state."""
-        usual = {"pixels": ONE_PIXEL, "host": None, "cycle": None, "luts_per_lut6": 1.0, "port_aligned": False}
+        usual = {"pixels": ONE_PIXEL, "host": None, "cycle": None, "luts_per_lut6": 1.0}
         return {key: value for key, value in write(self).items() if key not in usual or value != usual[key]}
 
     @property
@@ -186,6 +184,23 @@ class Board(Platform):
         return self.model_copy(
             update={"word_bits": 8, "macs_per_dsp": 2 * self.macs_per_dsp, "sources": sources, **left_out}
         )
+
+    @property
+    def aligned(self) -> bool:
+        """Whether beats of the bus lie at multiples of their words, as behind ``npu_axi.v``: so on every board."""
+        return self._aligned
+
+    def without_bus(self) -> Board:
+        """Return the board with a port that takes any address, as the testbench of the bare NPU has.
+
+        Returns
+        -------
+        Board
+            The board; a file cannot state it.
+        """
+        board = self.model_copy()
+        board._aligned = False  # noqa: SLF001  (its own copy)
+        return board
 
     def with_pixels(self, pixels: list[int]) -> Board:
         """Return the board with other output pixels that a design may work on side by side.

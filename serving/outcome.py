@@ -173,11 +173,11 @@ class Replay:
 
     @cached_property
     def by_network(self) -> Sequence[Replay]:
-        """The replay of the requests of each network; of one network the replay itself."""
-        return (self,) if len(self.uses) == 1 else [self._of(number) for number in range(len(self.uses))]
+        """The replay of the requests of each network."""
+        return [self._of(number) for number in range(len(self.uses))]
 
     def _of(self, number: int) -> Replay:
-        """The replay of the requests of one of several networks."""
+        """The replay of the requests of a network."""
         here = np.flatnonzero(self.network == number)
         columns: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[here]

@@ -37,7 +37,6 @@ def random_case(seed):
             "flip_flops": int(draw.integers(10_000, 60_000)),
             "port_words": [None, 4, 8][draw.integers(3)],
             "bandwidth_gb_s": float(draw.choice([0.3, 0.6, 1.2])),
-            "port_aligned": bool(draw.integers(2)),
         }
     )
     options = SearchOptions(

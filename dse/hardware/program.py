@@ -17,7 +17,7 @@ from .jobs import Addition, Job
 
 
 class TimedJob(NamedTuple):
-    """A job, and its cycles at a port that takes any address: those of the latency table if the board's does."""
+    """A job, and its cycles at a port that takes any address, as the testbench of the bare NPU has."""
 
     job: Job
     cycles: int
@@ -68,8 +68,7 @@ def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> di
     InputError
         If the design is for another network, or its times are an ideal's.
     """
-    anywhere = design.platform.model_copy(update={"port_aligned": False})
-    costs = layer_costs(design.model_copy(update={"platform": anywhere}), fbcb)
+    costs = layer_costs(design.model_copy(update={"platform": design.platform.without_bus()}), fbcb)
     chosen, (codes, _, _) = configured(design, fbcb), fbcb.unpack()
     if costs.block_rows is None:
         raise InputError(f"{DESIGN_FILE}: expected a design as built; search again without --overlap")

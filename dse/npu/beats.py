@@ -159,8 +159,11 @@ def beats_of_layer(gemm, source, tile, layout, rows, words, fetched):
 @formula
 def share_within(low, high, start, unit, words):
     """Share of addresses, ``start`` and multiples of ``unit`` from there, whose place in its line lies in a range."""
+    low, high = max(low, 0.0), min(high, words - 1.0)
+    if unit == 0:  # one address
+        return 1.0 if low <= start % words <= high else 0.0
     unit = np.gcd(int(unit), int(words))
-    low, high, first = max(low, 0.0), min(high, words - 1.0), start % unit
+    first = start % unit
     return max(np.floor((high - first) / unit) - np.ceil((low - first) / unit) + 1, 0.0) * unit / words
 
 
@@ -185,15 +188,6 @@ def crossing(first, gap, start, unit, words):
 
 
 @formula
-def pieces_of(line, down, rows):
-    """Pieces into which blocks and lines cut the rows."""
-    pieces = 0.0
-    for m in range(int(np.ceil(down / rows))):
-        pieces += np.floor((min((m + 1) * rows, down) - 1) / line) - np.floor(m * rows / line) + 1
-    return pieces
-
-
-@formula
 def unit_of(extent, tile, several):
     """Words of which the tiles of an extent begin at multiples, and of ``several`` extents that follow; 0: of all."""
     one = 0 if tile >= extent else int(tile)
@@ -202,7 +196,7 @@ def unit_of(extent, tile, several):
 
 @formula
 def seconds_along_P(gemm, tile, layout, words):
-    """:func:`seconds_of_inputs` where the inputs of a row lie one after the other."""
+    """Second lines of the inputs of a row, which lie one after the other."""
     R, P, _, groups = gemm
     T_P, steps, row = tile[1], tiles_along(P, tile[1]), P if R == 1 else pitch_of(P, words)
     unit = row if layout[0] * R * groups > 1 else 0
@@ -212,7 +206,7 @@ def seconds_along_P(gemm, tile, layout, words):
     turns = min(steps - 1, words)  # after as many tiles their places repeat
     for step in range(int(turns)):
         seconds += (steps - 1) / turns * second_lines(next_row - (full - 1) * words, step * T_P, unit, words)
-    return seconds / ((steps - 1) * full + final)
+    return seconds
 
 
 @formula
@@ -223,55 +217,101 @@ def first_piece(R, begin, end):
 
 
 @formula
-def seconds_of_lines(line, source, down, rows, words, start, beats):
-    """Second lines of a window's place ``start``, for each inner index, where each line of rows begins a new beat."""
-    _, stride, step, _, _ = source
-    pieces, of_beat, unit = pieces_of(line, down, rows), rows_of_beat(source, words), max(stride * step, 1.0)
-    next_line = stride * step - (np.ceil(min(line, rows) / of_beat) - 1) * of_beat * stride
-    blocks = np.ceil(down / rows)
-    if rows < line:
-        unit = np.gcd(int(unit), int(rows * stride))
-    return (
-        blocks * second_lines(np.inf, start, unit, words)
-        + (pieces - blocks) * second_lines(next_line, start, unit, words)
-        + (beats - pieces) * second_lines(of_beat * stride, start, unit, words)
-    )
+def pieces_of(line, down, rows):
+    """Pieces into which blocks and lines cut the rows."""
+    pieces = 0.0
+    for m in range(int(np.ceil(down / rows))):
+        pieces += np.floor((min((m + 1) * rows, down) - 1) / line) - np.floor(m * rows / line) + 1
+    return pieces
 
 
 @formula
-def seconds_of_samples(R, follows, down, rows, words, start, deep):
-    """Second lines of a window's place ``start``, for each inner index, where a sample's inputs follow one another.
+def start_of(place, source):
+    """Words from the place of an output on the map to an input of its window."""
+    _, _, step, window_rows, window_columns = source
+    row, column = np.floor(place / window_columns), place % window_columns
+    return (row - np.floor(window_rows / 2)) * step + column - np.floor(window_columns / 2)
+
+
+@formula
+def seconds_of_line(line, source, words, start):
+    """Second lines of the first beat of a line of rows behind another line; ``start``: of the place of the window."""
+    _, stride, step, _, _ = source
+    of_beat = rows_of_beat(source, words)
+    apart = stride * step - (np.ceil(line / of_beat) - 1) * of_beat * stride
+    return second_lines(apart, start, max(stride * step, 1.0), words)
+
+
+@formula
+def seconds_of_lines(line, source, down, rows, words, start, pieces, beats):
+    """Second lines of a sample column, for each inner index, where each line of rows begins a new beat."""
+    _, stride, step, _, _ = source
+    of_beat, unit = rows_of_beat(source, words), max(stride * step, 1.0)
+    lines, blocks = down / line, np.ceil(down / rows)
+    seconds = lines * seconds_of_line(line, source, words, start)
+    if rows < line:  # blocks also begin within lines
+        unit = np.gcd(int(unit), int(rows * stride))
+        seconds += (pieces - lines) * second_lines(np.inf, start, unit, words)
+    else:
+        apart = second_lines(np.inf, start, unit, words)
+        seconds += blocks * (apart - seconds / lines)
+    return seconds + (beats - pieces) * second_lines(of_beat * stride, start, unit, words)
+
+
+@formula
+def seconds_of_samples(R, source, follows, down, rows, words, deep):
+    """Second lines of a sample column, for all places of the window, where a sample's inputs follow one another.
 
     ``follows``: whether those of the next of ``deep`` inner indices lie in the next channel.
     """
-    seconds, next_sample = 0.0, second_lines(np.inf, start, 0, words)
+    places, seconds = source[3] * source[4], 0.0
+    at_lines = np.zeros(int(words))  # places of the window that begin a line, by the place of the output in its line
+    for place in range(int(places)):
+        at_lines[int(-start_of(place, source) % words)] += 1
     for m in range(int(np.ceil(down / rows))):
         begin, end = m * rows, min((m + 1) * rows, down)
         at, held = first_piece(R, begin, end)
-        first = second_lines(np.inf, start + at, 0, words)
+        first = places - at_lines[int(at % words)]
         if follows and held == end - begin:
             apart = pitch_of(R, words) - (np.ceil(held / words) - 1) * words
-            first += (second_lines(apart, start + at, 0, words) - first) * (deep - 1) / deep
-        seconds += first + np.ceil((end - begin - held) / R) * next_sample
+            first += (second_lines(apart, at, 0, words) - first) * (deep - 1) / deep
+        seconds += first + np.ceil((end - begin - held) / R) * (places - at_lines[0])
     return seconds
 
 
 @formula
-def seconds_of_inputs(gemm, source, tile, layout, rows, words, beats):
-    """Share of the beats of inputs that cost a second line; ``beats``: of an inner index and a sample column."""
+def seconds_of_inputs(gemm, source, tile, layout, rows, words, down, beats):
+    """Second lines of the inputs of a sample column of ``down`` rows; ``beats``: of each inner index."""
     R, P, _, _ = gemm
-    line, _, step, window_rows, window_columns = source
+    line, places, seconds = source[0], source[3] * source[4], 0.0
     if along_P(R, source):
-        return seconds_along_P(gemm, tile, layout, words)
-    down, follows, seconds = layout[1] * R, step == 0 and layout[2] == 1, 0.0
-    for place in range(int(window_rows * window_columns)):
-        row, column = np.floor(place / window_columns), place % window_columns
-        start = (row - np.floor(window_rows / 2)) * step + column - np.floor(window_columns / 2)
+        return down * seconds_along_P(gemm, tile, layout, words)
+    if line == 0:
+        follows = source[2] == 0 and layout[2] == 1
+        return P / places * seconds_of_samples(R, source, follows, down, rows, words, min(tile[1], P))
+    pieces = pieces_of(line, down, rows)
+    for place in range(int(places)):
+        seconds += seconds_of_lines(line, source, down, rows, words, start_of(place, source), pieces, beats)
+    return P / places * seconds
+
+
+@formula
+def least_seconds(gemm, source, words):
+    """Second lines of the inputs of a sample, at least, for any layout and rows of a block.
+
+    Each sample begins a channel, and each of its lines of rows a beat; what else begins costs more.
+    """
+    R, P, _, _ = gemm
+    line, places, seconds = source[0], source[3] * source[4], 0.0
+    if along_P(R, source):
+        return 0.0
+    for place in range(int(places)):
+        start = start_of(place, source)
         if line > 0:
-            seconds += seconds_of_lines(line, source, down, rows, words, start, beats)
+            seconds += R / line * seconds_of_line(line, source, words, start)
         else:
-            seconds += seconds_of_samples(R, follows, down, rows, words, start, min(tile[1], P))
-    return seconds / (window_rows * window_columns * beats)
+            seconds += second_lines(np.inf, start, 0, words)
+    return P * seconds / places
 
 
 @formula
@@ -332,13 +372,20 @@ def seconds_of_stores(layer, tile, layout, rows, words, beats, cuts):
 def seconds_of_layer(layer, tile, layout, rows, words, of_blocks, share, beats):
     """Shares of the beats of loads, and of stores, that cost a second line of an aligned bus."""
     gemm, source, fetched, _ = layer
-    blocks, inputs, outputs = len(of_blocks), 0.0, 0.0
+    b, B_R, B_P, runs = layout
+    blocks, of_inputs, outputs, of_last = len(of_blocks), 0.0, 0.0, 0.0
     for m in range(blocks):
-        inputs += of_blocks[m, 0]
+        of_inputs += of_blocks[m, 0]
         outputs += of_blocks[m, 1]
-    touched, passes = shape_of(gemm, tile, layout)[1], tiles_along(layout[2] * gemm[2], tile[2]) * blocks
+        of_last += of_blocks[m, 2]
+    _, touched, _, last = shape_of(gemm, tile, layout)
+    passes = tiles_along(B_P * gemm[2], tile[2]) * blocks
     # the last pass of all is stored at once
-    cuts = max(1 / share - passes / beats.stores, 0.0) * (1 - 1 / (passes * gemm[3] * layout[3]))
-    more = (beats.loads - beats.weights) * seconds_of_inputs(gemm, source, tile, layout, rows, words, inputs)
+    cuts = max(1 / share - passes / beats.stores, 0.0) * (1 - 1 / (passes * gemm[3] * runs))
+    down, held = B_R * gemm[0], (b // runs - B_R * (B_P - 1)) * gemm[0]
+    more = touched * seconds_of_inputs(gemm, source, tile, layout, rows, words, down, of_inputs)
+    if held < down:
+        whole = more / touched
+        more += last * (seconds_of_inputs(gemm, source, tile, layout, rows, words, held, of_last) - whole)
     more += fetched * seconds_of_weights(gemm, tile, layout, touched, blocks, words)
     return more / beats.loads, seconds_of_stores(layer, tile, layout, rows, words, outputs, cuts)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine import START
+from .beats import least_seconds
 from .kernels import gemm_at, kernel, layout_at, sample_words, smaller, tiles_along, weight_words
 
 
@@ -24,6 +25,18 @@ def overlapping(work, cycles_per_word):
     return Paces(cycles_per_word, alike, alike, 0.0, 0.0)
 
 
+@kernel
+def second_lines_of(gemms, sources, words):
+    """Second lines of a sample's inputs, at least, for each of some words of a beat. Shapes: returns (words, U)."""
+    seconds = np.empty((len(words), len(gemms)))
+    for n in range(len(words)):
+        for u in range(len(gemms)):
+            gemm = gemms[u, 0], gemms[u, 1], gemms[u, 2], gemms[u, 3]
+            source = sources[u, 0], sources[u, 1], sources[u, 2], sources[u, 3], sources[u, 4]
+            seconds[n, u] = least_seconds(gemm, source, words[n])
+    return seconds
+
+
 def of_beats(work, cycles_per_word, port):
     """Paces of designs as built, whose words come in beats of a :class:`..engine.Port`."""
     R, line, stride = work.gemms[:, :1], work.sources[:, :1], work.sources[:, 1:2]
@@ -31,6 +44,10 @@ def of_beats(work, cycles_per_word, port):
     line = np.where(line > 0, line, R)
     inputs = beat * np.ceil(line / np.maximum(np.floor(port.words / np.maximum(stride, 1)), 1)) / line
     outputs = beat * np.ceil(R / port.words) / R
+    if port.aligned:
+        widths, which = np.unique(port.words, return_inverse=True)
+        seconds = second_lines_of(work.gemms, work.sources, widths)[which].T
+        inputs = inputs + beat * seconds / (R * work.gemms[:, 1:2])
     along_P = (stride == 0) | ((R == 1) & (work.sources[:, :1] == 0))
     inputs, outputs = np.where(along_P, beat / port.words, inputs), np.where(R == 1, beat / port.words, outputs)
     return Paces(cycles_per_word, inputs, outputs, 1.0, port.latency + START)

@@ -98,7 +98,7 @@ class Explanation:
         ]
 
     def lost_share(self, layers: Sequence[int] | None = None) -> NDArray[np.float64]:
-        """Share of the beats of an aligned bus that some layers lose, all by default; 0 without beats. (b_max,)."""
+        """Share of the beats of the bus that some layers lose, all by default; 0 without beats. (b_max,)."""
         asked, moved = self.beats[:, slice(None) if layers is None else layers].sum(axis=1)
         return np.where(moved, 1 - asked / np.where(moved, moved, np.inf), 0.0)
 

@@ -17,10 +17,12 @@ from .beats import (
     beats_of,
     beats_of_layer,
     columns_of,
+    least_seconds,
     line_of,
     pass_beats,
     rows_of_beat,
     seconds_of_layer,
+    seconds_of_weights,
     tiles_alike,
 )
 from .kernels import (
@@ -92,7 +94,7 @@ def burst(beats, port):
 @formula
 def slower(port, share):
     """A port of which a share of the beats costs two."""
-    return Port(port[0], port[1], np.floor(port[2] * (1 + share) + 0.5), port[3], port[4])
+    return Port(port[0], port[1], np.ceil(port[2] * (1 + share)), port[3], port[4])
 
 
 @formula
@@ -282,12 +284,19 @@ def run_layer(layer, tile, layout, rows, engine):
 
 
 @formula
-def least_cycles(layer, tile, layout, shape, blocks, rows, last_rows, engine):
+def seconds_at_least(layer, port):
+    """Second lines of the inputs of a sample, at least."""
+    return least_seconds(layer.gemm, layer.source, port[0]) if port[4] > 0 else 0.0
+
+
+@formula
+def least_cycles(layer, tile, layout, shape, blocks, ends, engine, seconds):
     """Cycles that a layer takes at least: to compute, with what precedes and follows; and to move and wait.
 
-    ``rows`` and ``last_rows``: no more than the first and the last block have.
+    ``ends``: no more rows than the first and the last block have; ``seconds``: of :func:`seconds_at_least`.
     """
     gemm, source, fetched, adds = layer
+    rows, last_rows = ends
     port, drain, _, _, _ = engine
     R, P, C, groups = gemm
     _, T_P, T_C, V = tile
@@ -304,9 +313,11 @@ def least_cycles(layer, tile, layout, shape, blocks, rows, last_rows, engine):
     store = np.ceil(end / words) * last_rows if R == 1 else end * np.ceil(last_rows / words)
     each = np.ceil(wide / words)
     weights = (tiles - 1) * each + np.ceil(min(end, C) / words)
-    maps = along * (B_R * touched - missing * last) * (R / line) * np.ceil(line / of_beat)
+    maps = (B_R * touched - missing * last) * (along * (R / line) * np.ceil(line / of_beat) + seconds)
     stores = (1 + adds) * (b // runs) * (C / words if R == 1 else C * np.ceil(R / words))
     loads, turns = maps + fetched * P * weights * blocks, tiles * steps * blocks
+    if port[4] > 0:
+        loads += fetched * seconds_of_weights(gemm, tile, layout, touched, blocks, words)
     compute, wait = tiles * steps * max(np.ceil(down / V), IN_FLIGHT * blocks), port[3] + START
     if missing > 0:
         store = 0.0  # the last pass may have no samples
@@ -369,7 +380,7 @@ def bound_layouts(layer, tiles, layouts, first, last, engine, room, only_least):
     Returns the least one.  If ``only_least`` is asked for, others may be infinite, too.
     """
     wide, gemm = last - first, layer.gemm
-    known = np.inf  # the least bound so far
+    known, seconds = np.inf, seconds_at_least(layer, engine.port)  # known: the least bound so far
     for code in range(tiles.shape[1]):
         tile = tile_at(tiles, code)
         steps = tiles_along(gemm[1], tile[1])
@@ -384,7 +395,7 @@ def bound_layouts(layer, tiles, layouts, first, last, engine, room, only_least):
             if shape[0] > engine.samples:
                 continue
             fewest = tiles_along(down, room_of(tile, shape[0]))
-            compute, moved = least_cycles(layer, tile, layout, shape, fewest, 1.0, 0.0, engine)
+            compute, moved = least_cycles(layer, tile, layout, shape, fewest, (1.0, 0.0), engine, seconds)
             words = layer_words(layer, layout, shape, fewest)
             room[at] = price_of(layer, tile, layout, max(compute, moved), words, engine.prices)
             known = min(known, room[at])
@@ -392,8 +403,11 @@ def bound_layouts(layer, tiles, layouts, first, last, engine, room, only_least):
 
 
 @formula
-def bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds):
-    """Fill in the numbers of blocks that may be the best for a layout, with a bound of each; returns their count."""
+def bound_blocks(layer, tile, layout, shape, engine, seconds, best, blocks_of):
+    """Fill in numbers of blocks that may be the best for a layout, and a bound of each; returns their count.
+
+    ``seconds``: of :func:`seconds_at_least`.
+    """
     down, room = layout[1] * layer.gemm[0], room_of(tile, shape[0])
     count, rows, blocks = 0, 0.0, 1
     while rows != 1:
@@ -401,12 +415,12 @@ def bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds):
         if rows != before and rows <= room:  # another division, which fits
             divided = np.ceil(down / rows)
             rest = down - (divided - 1) * rows
-            compute, moved = least_cycles(layer, tile, layout, shape, divided, rows, rest, engine)
+            compute, moved = least_cycles(layer, tile, layout, shape, divided, (rows, rest), engine, seconds)
             words = layer_words(layer, layout, shape, divided)
             if price_of(layer, tile, layout, moved, words, engine.prices) > best:
                 break  # more blocks read the weights more often
-            numbers[count] = blocks
-            bounds[count] = price_of(layer, tile, layout, max(compute, moved), words, engine.prices)
+            blocks_of[0, count] = blocks
+            blocks_of[1, count] = price_of(layer, tile, layout, max(compute, moved), words, engine.prices)
             count += 1
         blocks = following(blocks)
     return count
@@ -417,7 +431,8 @@ def choose_as_built(layer, tiles, layouts, first, last, engine, room):
     """The best (k, B_R, blocks) of a layer as built; ``room`` has the bounds of :func:`bound_layouts`."""
     wide, gemm = last - first, layer.gemm
     count = tiles.shape[1] * wide
-    numbers, bounds = np.empty(CODES), np.empty(CODES)
+    blocks_of, seconds = np.empty((2, CODES)), seconds_at_least(layer, engine.port)
+    numbers, bounds = blocks_of[0], blocks_of[1]
     best, taken, chosen, chosen_blocks, least = np.inf, np.inf, -1, 1.0, (0.0, 0.0)
     for _ in range(count):  # the layouts with the least bounds first, so that most others need not run
         at = place_of_least(room, count)
@@ -426,7 +441,7 @@ def choose_as_built(layer, tiles, layouts, first, last, engine, room):
         room[at] = np.inf
         tile, layout = tile_at(tiles, at // wide), layout_at(layouts, first + at % wide)
         shape, down = shape_of(gemm, tile, layout), layout[1] * gemm[0]
-        several = bound_blocks(layer, tile, layout, shape, engine, best, numbers, bounds)
+        several = bound_blocks(layer, tile, layout, shape, engine, seconds, best, blocks_of)
         for _ in range(several):
             which = place_of_least(bounds, several)
             if bounds[which] > best:

@@ -38,7 +38,7 @@ def test_serve_sim_says_when_all_have_returned(waiting: Run, tiny_design: Path):
     assert done.returncode == 1
     assert "no interval" not in done.stderr
     text = done.stdout
-    assert "450 over 0.0 s, all waiting from the beginning" in text
+    assert "450 over 0.1 s, all waiting from the beginning" in text
     assert "95 % interval        none, as this is one observation" in text
     assert "more requests needed" not in text
     assert not any(line.startswith(("arrival rate", "warm-up")) for line in text.splitlines())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import groupby
-from math import ceil, floor, log2
+from math import ceil, log2
 
 CHUNK, START, IN_FLIGHT, SERIES = 64, 2, 3, [1, *(n << power for power in range(12) for n in (2, 3))]
 
@@ -76,7 +76,7 @@ def run(gemm, tile, layout, rows, port, drain, source=(0, 1), adds=False, second
     """
     V = tile[3]
     words, ready, of_cycles, latency, *_ = port
-    of_loads, of_stores = (Fraction(floor(of_cycles * (1 + share) + 0.5)) / Fraction(ready) for share in seconds)
+    of_loads, of_stores = (Fraction(ceil(of_cycles * (1 + share))) / Fraction(ready) for share in seconds)
 
     def burst(count, pace=of_stores):
         return 1 - -count * pace.numerator // pace.denominator

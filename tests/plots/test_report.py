@@ -465,7 +465,7 @@ def test_requirements_that_all_or_none_keep_are_said_by_design(fluidb: Run, long
     path, _ = long_report
     for name in ("tiny", "t.csv"):
         (tmp_path / name).symlink_to(path.with_name(name))
-    done = fluidb("report", "tiny", "tiny", "-o", "r.html", "--trace", "t.csv", "--slo", "1s", "--policy", "serial",
+    done = fluidb("report", "tiny", "tiny", "-o", "r.html", "--trace", "t.csv", "--slo", "1s", "--policy", "adaptb",
                   "--policy", "fluid", "--require", "p99 <= 1s", "--require", "p99 < 1ns")  # fmt: skip
     assert done.returncode == 1
     said = conclusion(tmp_path / "r.html")

@@ -331,7 +331,7 @@ def test_where_fresh_seeds_refute_a_plan_the_next_one_has_its_turn(
     wanted = [(f"{cost:.12g}", right) for cost, right, _ in brute_force(every, minimised)]
     plans = find_plans(problem, minimised)
     assert [(f"{plan.cost:.12g}", plan.accuracy) for plan in plans.front] == wanted
-    assert plans.refuted > 3
+    assert plans.refuted > 2
 
 
 def test_with_clients_the_front_is_that_of_brute_force() -> None:

@@ -126,13 +126,13 @@ _CHOICE = ("\nbound", "\nk:B_R", "\nnext best")
 
 
 def _table(explanation: Explanation, before: Sequence[str], rows: Iterable[Sequence[Any]], after: Sequence[str]) -> str:
-    """A table with a column for each cause that occurs, its header in two lines; beats are lost on an aligned bus."""
+    """A table with a column for each cause that occurs, its header in two lines, and beats that are lost."""
     causes = [
         cause.label.replace(" ", "\n") if " " in cause.label else f"\n{cause.label}" for cause in explanation.parts_s
     ]
     headers = [*before, *causes, *after]
     absent = {len(before) + i for i, part in enumerate(explanation.parts_s.values()) if not part.any()}
-    if not explanation.design.port.aligned:
+    if not explanation.lost_share().any():
         absent.add(len(before) + len(causes))
     kept = [i for i in range(len(headers)) if i not in absent]
     return table([headers[i] for i in kept], [[row[i] for i in kept] for row in rows])

@@ -197,10 +197,7 @@ def _port(design: DesignTable) -> str | None:
         return None
     board, words = design.platform, int(design.port.words)
     stated = f", where its file states {board.port_words}" if board.port_words and board.port_words != words else ""
-    aligned = ", on an aligned bus" if design.port.aligned else ""
-    return (
-        f"{words} words a beat{stated}{aligned}; it carries {design.carried_gb_s:.4g} of {board.bandwidth_gb_s:g} GB/s"
-    )
+    return f"{words} words a beat{stated}; it carries {design.carried_gb_s:.4g} of {board.bandwidth_gb_s:g} GB/s"
 
 
 def blocks(taken: BoardUse | None) -> dict[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import naive_bus
 import numpy as np
 import pytest
-from builders import COMPILED
-from fluidb.dse import SearchOptions, Tile, search, tabulate_design
+from builders import COMPILED, ROOT
+from fluidb.dse import SearchOptions, Tile, search, tabulate_design, tabulate_latency
 from fluidb.dse.hardware.jobs import Addition, Job
 from fluidb.dse.hardware.program import jobs_of
 from fluidb.dse.integers.quantise import quantise
@@ -97,6 +97,25 @@ def test_beats_of_digits_are_those_of_the_walk(words: int) -> None:
     worst, total = compared([(one.job, source_of(layers[name])) for name, row in timed.items() for one in row], words)
     assert worst < 0.02, worst
     assert total < 0.002
+
+
+@searched
+def test_the_page_says_what_the_bus_costs() -> None:
+    """At b = 1 and 8, on the designs that searches find, beside a port that takes any address."""
+    page = (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
+    board, options = load_platform("zc706"), SearchOptions(b_max=8)
+    rows = (
+        ("resnet50", "ResNet-50", (1024, 7, 128)),
+        ("inception_v3", "Inception-v3", (1024, 7, 128)),
+        ("mobilenet_v2", "MobileNetV2", (2016, 9, 96)),
+    )
+    for name, title, tile in rows:
+        network, given = load_network(name), options.model_copy(update={"tile": Tile(*tile)})
+        times = []
+        for port in (board.without_bus(), board):
+            table = tabulate_latency(*tabulate_design(network, port, given, search(network, port, given))).array()
+            times += [f"{1e3 * table[0, -1, 1]:.2f}", f"{1e3 * table[0, -1, 8]:.1f}"]
+        assert f"| {title}, {Tile(*tile)} | {' | '.join(times)} |" in page
 
 
 LAYERS = {

@@ -60,17 +60,16 @@ def parts_of(gemm, tile, code, b, B_R, gb_s, mode):
 
 def test_beats_that_an_aligned_bus_loses(fluidb, tmp_path):
     """By layer, in sum and in the table; as a cause they are the time beyond that of the same beats anywhere."""
-    text = Path(POCKET).read_text().replace("word_bits = 16", "word_bits = 16\nport_words = 4\nport_aligned = true", 1)
-    (tmp_path / "aligned.toml").write_text(text)
+    text = Path(POCKET).read_text().replace("word_bits = 16", "word_bits = 16\nport_words = 4", 1)
+    (tmp_path / "board.toml").write_text(text)
     found = {}
-    for name in ("aligned", "anywhere"):
-        (tmp_path / "anywhere.toml").write_text(text.replace("port_aligned = true\n", ""))
-        fluidb("dse", TINY, f"{name}.toml", "-o", name, "--b-max", "2")
+    for name, more in (("aligned", ()), ("ideal", ("--overlap", "ideal"))):
+        fluidb("dse", TINY, "board.toml", "-o", name, "--b-max", "2", *more)
         found[name] = json.loads(fluidb("explain", name, "--json").stdout)
     assert [" lost" in fluidb("explain", name).stdout for name in found] == [True, False]
     explanation = explain(*read_design(tmp_path / "aligned"))
     asked, moved = explanation.beats
-    for at, (layer, other) in enumerate(zip(found["aligned"]["layers"], found["anywhere"]["layers"], strict=True)):
+    for at, (layer, other) in enumerate(zip(found["aligned"]["layers"], found["ideal"]["layers"], strict=True)):
         share = np.where(moved[at] > 0, 1 - asked[at] / np.maximum(moved[at], 1), 0)
         assert layer["lost_beat_share"] == pytest.approx(share)
         assert other["lost_beat_share"] == other["unaligned_beats_s"] == [0, 0]
@@ -237,7 +236,7 @@ def test_every_printed_line_sums_to_100(fluidb, tiny_design):
         _, headers, rules, *lines = block.splitlines()
         stops = [match.span() for match in re.finditer(r"-+", rules)]
         first = next(i for i, (start, stop) in enumerate(stops) if "compute" in headers[start:stop])
-        last = next((i for i, (start, stop) in enumerate(stops) if "bound" in headers[start:stop]), len(stops))
+        last = next(i for i, (start, stop) in enumerate(stops) if "lost" in headers[start:stop])
         for line in lines:
             cells = [line[start:stop].strip() for start, stop in stops[first:last]]
             assert sum(round(10 * float(cell or 0)) for cell in cells) == 1000, line

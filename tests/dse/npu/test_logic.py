@@ -217,7 +217,7 @@ def test_layouts_have_as_many_samples_side_by_side_as_fit(monkeypatch):
         monkeypatch.setattr(
             SearchOptions, "samples_side_by_side", lambda self, network, board, of, most=most: np.full(len(of[0]), most)
         )
-        board = ZC706.model_copy(update={"bandwidth_gb_s": 0.6, "port_words": 4})
+        board = ZC706.model_copy(update={"bandwidth_gb_s": 0.6, "port_words": 4}).without_bus()
         choice = Evaluator(network_of([gemm]), board, SearchOptions(b_max=b)).choose(Tile(*tile))
         tiles = [tuple(row) for row in stacked(Tile(*tile).array)[..., 0].T.astype(int).tolist()]
         rows = [

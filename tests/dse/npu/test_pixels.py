@@ -45,7 +45,7 @@ def test_the_time_of_the_chosen_layout_is_the_walk_s():
         V = int(draw.choice([2, 4, 8, 16]))
         T_R, T_P, T_C = (int(draw.integers(2, most)) for most in (60, 6, 9))
         tile = Tile(T_R, T_P, T_C, V)
-        board = board_of(400, 400, 0.9).model_copy(update={"pixels": [V], "port_words": 8})
+        board = board_of(400, 400, 0.9).model_copy(update={"pixels": [V], "port_words": 8}).without_bus()
         options = SearchOptions(b_max=3)
         result = SearchResult([RankedDesign.of(tile, 1.0)], 1)
         design, fbcb = tabulate_design(network_of([gemm]), board, options, result)
