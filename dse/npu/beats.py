@@ -357,14 +357,9 @@ def seconds_of_stores(layer, tile, layout, rows, words, beats, cuts):
     for m in range(int(np.ceil(down / rows))):
         begin, end = m * rows, min((m + 1) * rows, down)
         at, held = first_piece(R, begin, end)
-        samples = np.floor((end - begin - held) / R)  # whole ones behind the first piece
-        left = end - begin - held - samples * R
-        following = pitch_of(R, words) if held == end - begin else np.inf
-        seconds += seconds_of_run(held, following, at, 0, words, layer[3], cuts)
-        if samples > 0:
-            seconds += samples * seconds_of_run(R, np.inf, 0, 0, words, layer[3], cuts)
-        if left > 0:
-            seconds += seconds_of_run(left, np.inf, 0, 0, words, layer[3], cuts)
+        if at % words > 0:  # a run that begins with a line costs none, as those of the samples behind the first
+            following = pitch_of(R, words) if held == end - begin else np.inf
+            seconds += seconds_of_run(held, following, at, 0, words, layer[3], cuts)
     return seconds / beats
 
 
