@@ -249,7 +249,9 @@ def left_out(rows: list[Row]) -> list[float]:
 
 def fit_text(rows: list[Row]) -> str:
     """The fit, and its errors, as docs/npu.md shows them."""
-    of = npus(rows)
+    of, fewest = npus(rows), len(Cycle.model_fields) + 2  # so that each can be left out
+    if len(of) < fewest:
+        sys.exit(f"{TABLE}: expected at least {fewest} NPUs of grade {SLOWEST}, found {len(of)}; run `make clock`")
     cycle, errors = fitted(of), np.abs(left_out(of))
     parts = ", ".join(f"{name.removesuffix('_ns')} {ns:.2f}" for name, ns in list(cycle)[1:])
     return "\n".join([

@@ -310,10 +310,10 @@ def test_the_front_over_the_percentile_is_that_of_brute_force(seed: int, monkeyp
 def test_where_fresh_seeds_refute_a_plan_the_next_one_has_its_turn(
     minimised: Cost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fresh seeds that refute three plans of four, by chance: the front has the others."""
+    """Fresh seeds that refute four plans of five, by chance: the front has the others."""
 
     def holds(tile: Sequence[int], *rest: object) -> bool:
-        return zlib.crc32(repr((*map(int, tile), *rest)).encode()) % 4 == 0
+        return zlib.crc32(repr((*map(int, tile), *rest)).encode()) % 5 == 0
 
     problem, (source,) = random_problem(0), random_problem(0).sources
     confirm = plan_search._Walk.confirm
@@ -331,7 +331,7 @@ def test_where_fresh_seeds_refute_a_plan_the_next_one_has_its_turn(
     wanted = [(f"{cost:.12g}", right) for cost, right, _ in brute_force(every, minimised)]
     plans = find_plans(problem, minimised)
     assert [(f"{plan.cost:.12g}", plan.accuracy) for plan in plans.front] == wanted
-    assert plans.refuted > 2
+    assert plans.refuted > 3
 
 
 def test_with_clients_the_front_is_that_of_brute_force() -> None:

@@ -64,7 +64,7 @@ class Job(NamedTuple):
     seed: int
 
 
-JOBS = int(os.environ.get("FLUIDB_ENGINE_JOBS", "150"))
+JOBS = int(os.environ.get("FLUIDB_ENGINE_JOBS", "250"))
 """Random jobs of each design; where it is set, more designs have them, too."""
 
 DEEP, PIXELS = Design(48, 3, 5, 4, 8), Design(24, 2, 3, 8, 2, 2)
