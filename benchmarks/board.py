@@ -24,7 +24,7 @@ from unittest.mock import patch
 
 import numpy as np
 from board_system import BOARD, DESIGN, NETWORK, digest_with, write_npu, write_system
-from dram import quantised, without_software
+from dram import VERILATE, quantised, without_software
 from fluidb.dse.hardware.commands import Strobe
 from fluidb.dse.integers import reference
 from fluidb.models.digits import INPUTS
@@ -140,31 +140,11 @@ def simulate(folder: Path) -> str:
     write_run(folder / "rtl")
     write_simulated(folder)
     without_software(folder / "software" / "include")
-    gateware, include = (
-        folder / "gateware",
-        [f"-I{folder / 'software' / 'include'}", f"-I{folder / 'rtl'}", f"-I{HERE}"],
-    )
-    flags = ["-O2", *include, f"-DBAUD={BAUD}"]
-    build = [
-        "verilator",
-        "--cc",
-        "--exe",
-        "--build",
-        "--assert",
-        "-O3",
-        "--x-initial",
-        "fast",
-        "-Wno-lint",
-        "-Wno-fatal",
-    ]
-    build += [
-        "--top-module",
-        "board_bench",
-        "-CFLAGS",
-        " ".join(flags),
-        *(str(folder / "rtl" / name) for name in sources),
-    ]
-    build += ["ulx3s.v", str(driver := gateware / "driver.o"), *map(str, SOURCES[:2])]
+    gateware = folder / "gateware"
+    include = [f"-I{folder / 'software' / 'include'}", f"-I{folder / 'rtl'}", f"-I{HERE}"]
+    flags, driver = ["-O2", *include, f"-DBAUD={BAUD}"], gateware / "driver.o"
+    build = [*VERILATE, "--top-module", "board_bench", "-CFLAGS", " ".join(flags)]
+    build += [*(str(folder / "rtl" / name) for name in sources), "ulx3s.v", str(driver), *map(str, SOURCES[:2])]
     for command in (["cc", "-std=c99", "-Wall", "-Wextra", *flags, "-c", str(DRIVER), "-o", str(driver)], build):
         subprocess.run(command, cwd=gateware, check=True, capture_output=True)
     run = subprocess.run(["obj_dir/Vboard_bench"], cwd=gateware, check=False, capture_output=True, text=True)

@@ -52,6 +52,11 @@ NPU_FILES = [
     *(RTL / f"{name}.sv" for name in ("npu", "fbe", "fbcb")),
 ]
 """The sources of the NPU with its bus."""
+
+VERILATE = [
+    "verilator", "--cc", "--exe", "--build", "--assert", "-O3", "--x-initial", "fast", "-Wno-lint", "-Wno-fatal",
+]  # fmt: skip
+"""Makes a program of a testbench and of sources that others wrote, which Verilator would warn of."""
 CONTROLLER, BENCH = HERE / "dram_controller.py", [HERE / "dram_bench.sv", HERE / "dram_bench.cpp"]
 
 MEMORIES: dict[str, dict[str, Any]] = {
@@ -169,20 +174,8 @@ def simulate(board: str, name: str, folder: Path) -> list[Ran]:
     write_hardware(folder / "design", folder / "rtl", integers=folder / "int16" / INTEGER_FILE)
     controller(design.platform, folder)
     (sources,) = re.findall(r"--top-module npu_axi (.*)\n", (folder / "rtl" / "README.md").read_text())
-    build = [
-        "verilator",
-        "--cc",
-        "--exe",
-        "--build",
-        "--assert",
-        "-O3",
-        "--x-initial",
-        "fast",
-        "-Wno-lint",
-        "-Wno-fatal",
-    ]
     flags = f"-w -O2 -DBEAT_WORDS={words} -I../../litedram/software/include -I.."
-    build += ["--top-module", "dram_bench", "-CFLAGS", flags, *sources.split()]
+    build = [*VERILATE, "--top-module", "dram_bench", "-CFLAGS", flags, *sources.split()]
     build += ["../litedram/gateware/litedram.v", *map(str, BENCH)]
     subprocess.run(build, cwd=folder / "rtl", check=True, capture_output=True)
     run = ["obj_dir/Vdram_bench", "memory.bin", "commands.bin"]
