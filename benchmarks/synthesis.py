@@ -81,7 +81,7 @@ SIZES = {
     "loader": [Size(64, 4, 4, 4, 2), Size(1024, 4, 8, 16, 2), Size(1024, 4, 8, 32, 2)],
     "control": [
         Size(64, 4, 4, 4, 2), Size(1024, 4, 16, 8, 2), Size(64, 7, 8, 4, 1),
-        Size(256, 4, 8, 4, 4),
+        Size(256, 4, 8, 4, 4), Size(64, 4, 4, 16, 2),
     ],
     "fbe": [Size(0, 0, 0, 0, 0, *of) for of in ((8, 4, 0), (10, 6, 3), (20, 8, 4), (63, 8, 4))],
     "top": [Size(64, 4, 4, 4, 2, 10, 6, 3), Size(64, 4, 4, 16, 2, 8, 8, 2)],
@@ -128,20 +128,6 @@ module part_weights (input wire clk, input wire engine_pkg::code_t k, input wire
         .slot(of[e*2*engine_pkg::SLOT_BITS+:2*engine_pkg::SLOT_BITS]));
   end
   assign slot = (engine_pkg::S > 1) ? of : '0;
-endmodule
-
-// The addition, its bounds, and what finds the words that are added.
-module part_residual (input wire clk, input wire start, input engine_pkg::addition_t addition, input wire comes,
-    input wire engine_pkg::beat_t read_words, input wire pops, input wire engine_pkg::beat_t words,
-    input wire engine_pkg::word_t low, input wire engine_pkg::word_t high, output wire engine_pkg::beat_t bounded,
-    input wire begins, input wire take, input engine_pkg::job_t job, input engine_pkg::tile_t tile,
-    output wire engine_pkg::number_t address, output wire last);
-  engine_pkg::residuals_t sums;
-  engine_pkg::store_t beat;
-  residual one (.clk, .start, .addition({22'b0, addition}), .comes, .read_words, .pops, .words, .sums);
-  bounds #(.WIDTH(engine_pkg::RESIDUAL_BITS)) of_sum (.clk, .low, .high, .words(sums), .bounded);
-  store_beats fetcher (.clk, .start(begins), .take, .job, .tile, .distance(job.distance), .half(1'b0), .address, .beat,
-      .last);
 endmodule
 
 module part_loader (input wire clk, input wire begins, input wire start, input wire take, input engine_pkg::job_t job,
@@ -230,8 +216,8 @@ module load_beats (input wire clk, input wire begins, input wire start, input wi
 endmodule
 """
 
-TOPS = {part: part for part in ("inputs", "outputs", "sums")} | {
-    **{part: f"part_{part}" for part in ("elements", "maxima", "weights", "residual", "loader")},
+TOPS = {part: part for part in ("inputs", "outputs", "residual", "sums")} | {
+    **{part: f"part_{part}" for part in ("elements", "maxima", "weights", "loader")},
     "control": "engine", "engine": "engine", "fbe": "fbe", "top": "npu",
 }  # fmt: skip
 """The module of each part."""

@@ -218,15 +218,17 @@ def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dic
         "sums": 237 + 2 * bits(np.ceil(T_R / (2 * V))),
         "inputs": 2 * word * T_P * S * V
         + N * (word + 3 + bits(W) + 2 * line_bits)
-        + word * W
-        + S * (3 * line_bits + 4 * bits(N) + 1)
+        + word * np.minimum(2 * T_P, W)
+        + (2 * S - 1) * line_bits
+        + (5 * S - 1) * bits(N)
+        + 2 * S
         + 2 * T_P
         + 2 * bits(2 * T_P + 1)
         + 2 * line_bits
         + 3,
         "outputs": V * (word * W * (groups + 1) + (W + 4) * row_bits + (2 * W + 1) * bits(groups) + 2 * bits(W) + 3),
-        "residual": (2 * word + 4 * (word + 2**MOVE_BITS)) * W + 424,
-        "loader": (W + 1) * (2 * SIZE_BITS + bits(W + 2)) + 3 * bits(W + 2) + 1311,
+        "residual": (3 * word + 4 * (word + 2**MOVE_BITS)) * W + 459,
+        "loader": (W + 1) * (2 * SIZE_BITS + bits(W + 2)) + 2 * W + 5 * bits(W + 2) + 1299,
         "control": 240 * V * T_C + 3 * (word * W + bits(W)) + W + 2 * S * _column_bits(W, T_C) + 170 * (S - 1) + 4850,
     }
 
