@@ -155,9 +155,12 @@ module inputs (input wire clk, input wire engine_pkg::code_t k, input wire one,
     input wire engine_pkg::number_t row, output engine_pkg::pixels_t x);
   localparam int BITS = $clog2(2 * engine_pkg::T_P + 1);
   localparam int TURN = (engine_pkg::N > 1) ? $clog2(engine_pkg::N) : 1;
-  taps #(.IN(67 + TURN + 2*BITS + 17*engine_pkg::W), .OUT(engine_pkg::V*2*engine_pkg::T_P*engine_pkg::S*16)) used (.clk,
-      .in({next_beat.p[BITS-1:0], next_beat.row[15:0], next_beat.count[BITS-1:0], next_map, write, beat.half,
-      beat.row[TURN-1:0], beat.count, words, half, row[15:0]}), .out(x));
+  localparam int ROW = $clog2(2 * engine_pkg::HALF_LINES) + $clog2(engine_pkg::N);
+  localparam int COUNT = $clog2(engine_pkg::W + 1);
+  taps #(.IN(3 + TURN + 2*BITS + 2*ROW + COUNT + 17*engine_pkg::W),
+      .OUT(engine_pkg::V*2*engine_pkg::T_P*engine_pkg::S*16)) used (.clk,
+      .in({next_beat.p[BITS-1:0], next_beat.row[ROW-1:0], next_beat.count[BITS-1:0], next_map, write, beat.half,
+      beat.row[TURN-1:0], beat.count[COUNT-1:0], words, half, row[ROW-1:0]}), .out(x));
 endmodule
 
 module weights #(parameter int E = 0) (input wire clk, input wire engine_pkg::code_t k,
