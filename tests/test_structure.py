@@ -48,8 +48,8 @@ SERVES = {"cli", "machine", "plots", "rules", "serving", "studies", "traffic"}
 ASKS = re.compile(
     r"""([a-z_.]+\.)?(networks|several|named)$ | [a-z_.]+(?<!dtype)\.names$ | names_of\( | in_one_queue\(
     | all\((self|replay)\.names\)$ | any\(names\)$ | ''\ in\ names$ | len\(names\)\ >\ 1$
-    | (Path\(\w+\)|folder)\.suffix\ ==\ '\.toml'$ | .*\bseveral\ is\ (not\ )?None$ | is_networks_file\( | .*\.parts\[0\]\ is\b
-    | ((here\.)?network|networks\[0\]|keys)\.name$
+    | (Path\(\w+\)|folder)\.suffix\ ==\ '\.toml'$ | .*\bseveral\ is\ (not\ )?None$ | is_networks_file\(
+    | .*\.parts\[0\]\ is\b | ((here\.)?network|networks\[0\]|keys)\.name$
     | isinstance\(.*\b(Several\w*|Joint\w*|DeviceTraffic|ServedNetwork)\b
     | len\((row|values|parts)\)\ ==\ 1$
     | len\(([\w.]+\.)?(networks|models|several|uses|of_each|hosts|works|networks\.records)\)\ *[=!<>]+\ *[12]$""",
