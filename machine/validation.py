@@ -16,7 +16,7 @@ from ..serving.case import case_of
 from ..serving.device_traffic import DeviceTraffic
 from ..serving.inputs import Requests
 from ..serving.metrics import summarise
-from ..serving.networks import AnyServed, ServedNetwork, as_served
+from ..serving.networks import AnyServed, ServedNetwork, as_served, scheduler_on
 from ..serving.outcome import Replay
 from ..serving.replay import simulate
 from ..serving.scheduler import Scheduler, find_policy
@@ -257,7 +257,7 @@ def validate_simulator(
     whole = sum(network.share for network in named)
     pairs = zip(named, alone_s, rates, strict=True)
     one_by_one = 1.0 / sum(network.share / whole * float(own_s @ own) for network, own_s, own in pairs)
-    schedulers = grid.schedulers
+    schedulers = {policy: scheduler_on(stated, policy) for policy in grid.policies}
     points = [(load, policy, repeat) for repeat in range(grid.repeats) for load in grid.loads for policy in schedulers]
     trials: list[Trial] = []
     for number, place in enumerate(random.permutation(len(points)).tolist()):

@@ -35,11 +35,10 @@ LONGEST_S = 1e300
 """Most that a decision may delay a run."""
 
 _TYPES = (types.FunctionType(DECIDE), WORK, NETWORKS, STATE, RECORD, types.float64, types.int64)
-PLAIN = types.int64(*_TYPES, types.none, types.none, types.none)
-BESIDE = types.int64(*_TYPES, types.none, types.none, types.int64)
-WITH_TERMS = types.int64(*_TYPES, TERMS, types.none, types.int64)
-WITH_QUEUES = types.int64(*_TYPES, TERMS, types.int64, types.int64)
-"""numba signatures of the loop: on one lane, on lanes beside each other, with terms, and with several queues."""
+PLAIN = types.int64(*_TYPES, types.none, types.none)
+BESIDE = types.int64(*_TYPES, types.none, types.int64)
+WITH_TERMS = types.int64(*_TYPES, TERMS, types.int64)
+"""numba signatures of the loop: on one lane, on lanes beside each other, and with terms."""
 
 
 class Addresses(NamedTuple):
@@ -52,9 +51,9 @@ class Addresses(NamedTuple):
 
 
 @compiled(inline="always")
-def is_other(several, number, lane, place, kind, networks):
-    """Whether a network on a lane has other numbers than a queue and a kind of core; with one queue, never."""
-    if several is None:
+def is_other(terms, number, lane, place, kind, networks):
+    """Whether a network on a lane has other numbers than a queue and a kind of core; without terms, never."""
+    if terms is None:
         return False
     return queue_at(number, lane, networks) != place or lane.kind != kind
 
@@ -164,10 +163,10 @@ def begin_look(lane, clock):
 
 
 @compiled(inline="always")
-def turn_of(k, several, at, state):
+def turn_of(k, terms, at, state):
     """The network that is asked about a lane, or -1 if each was asked, and whether it is its turn."""
     lane = state.lanes[k]
-    if several is None:
+    if terms is None:
         asked = state.counts[0].look == state.clock[0].looks
         first = -1 if asked or waiting_in(state.queues[0]) == 0 else 0
     else:
@@ -315,13 +314,13 @@ def note_run(k, segment, state, record):
     clock.runs += 1
 
 
-def run_events(decide, work, networks, state, record, until_s, events, terms, several, beside):
+def run_events(decide, work, networks, state, record, until_s, events, terms, beside):
     """Replay traffic under a policy for a number of instants, or until a time; the same call goes on from there.
 
     ``networks`` are read, ``work`` and ``state`` are where the replay stands, and runs are added to ``record``.
-    ``terms`` are about clients that wait, deadlines and admission, or ``None``; ``several`` is ``None`` where
-    there is one queue, else there are terms; ``beside`` is ``None`` where there is one lane and there are no terms.
-    What is ``None`` leaves no trace in the compiled loop.
+    ``terms`` are about clients that wait, deadlines and admission, or ``None``, which takes a single queue;
+    ``beside`` is ``None`` where there is one lane and there are no terms.  What is ``None`` leaves no trace in the
+    compiled loop.
     Returns ``OK``, or a fault of the policy.
     """
     at = Addresses(refer(work), refer(networks), refer(state), refer(terms))
@@ -341,7 +340,7 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
         for k in range(count):
             lane = lanes[k]
             if lane.running and lane.end_s <= now:
-                if is_other(several, lane.network, lane, its.place, its.kind, at.networks):
+                if is_other(terms, lane.network, lane, its.place, its.kind, at.networks):
                     its = numbers_of(lane.network, lane, at.networks)
                     data = refer(data_of(lane.network, lane, work, networks, state))
                 end_segment(lane, its, terms, at, work, networks, state, record)
@@ -360,10 +359,10 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
             while True:
                 number, in_turn = lane.network, True
                 if lane.left == 0:
-                    number, in_turn = turn_of(k, several, at, state)
+                    number, in_turn = turn_of(k, terms, at, state)
                     if number < 0:
                         break
-                if is_other(several, number, lane, its.place, its.kind, at.networks):
+                if is_other(terms, number, lane, its.place, its.kind, at.networks):
                     its = numbers_of(number, lane, at.networks)
                     data = refer(data_of(number, lane, work, networks, state))
                 if lane.left == 0:
@@ -387,7 +386,6 @@ def run_events(decide, work, networks, state, record, until_s, events, terms, se
 run_plain = compiled(PLAIN, lean=True)(run_events)
 run_beside = compiled(lean=True)(run_events)
 run_on_terms = compiled(lean=True)(run_events)
-run_several = compiled(lean=True)(run_events)
 """The same loop, compiled for one lane and one queue without terms; when first needed, with what else there may be."""
 
-SIGNATURES = {run_plain: PLAIN, run_beside: BESIDE, run_on_terms: WITH_TERMS, run_several: WITH_QUEUES}
+SIGNATURES = {run_plain: PLAIN, run_beside: BESIDE, run_on_terms: WITH_TERMS}

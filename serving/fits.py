@@ -92,8 +92,6 @@ def check_device(networks: Sequence[ServedNetwork], scheduler: Scheduler) -> Non
             f'policy {scheduler.spec}: between: expected a priority of every network, found none of "{without[0]}"; '
             "state a number of its own"
         )
-    if scheduler.between is not None and not networks[0].name:
-        faults.append(f"policy {scheduler.spec}: between: expected several networks, found one; leave it out")
     if faults:
         raise InputError(faults)
 

@@ -27,7 +27,6 @@ class Played(NamedTuple):
     state: Any
     record: Any
     terms: Any
-    several: int | None
     beside: int | None
 
 
@@ -69,7 +68,7 @@ def run_unless_late(loop, decide, played, events, limits):
     while True:
         status = loop(
             decide, played.work, played.networks, played.state, played.record, math.inf, events, played.terms,
-            played.several, played.beside,
+            played.beside,
         )  # fmt: skip
         if status != OK:
             return status
@@ -85,8 +84,8 @@ def run_unless_late(loop, decide, played, events, limits):
 def unless_late(loop: Any) -> tuple[Any, FunctionAddress]:
     """:func:`run_unless_late`, compiled for one of the loops of the event loop, and the loop by its address."""
     signature = SIGNATURES[loop]
-    *_, terms, several, beside = signature.args
-    played = types.NamedTuple((WORK, NETWORKS, STATE, RECORD, terms, several, beside), Played)
+    *_, terms, beside = signature.args
+    played = types.NamedTuple((WORK, NETWORKS, STATE, RECORD, terms, beside), Played)
     function = compiled(lean=True)(run_unless_late)
     kinds = types.FunctionType(signature), types.FunctionType(DECIDE), played, types.int64, LIMITS
     compile_for(types.int64(*kinds), function)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
 
@@ -105,9 +105,9 @@ class ServedNetwork:
             key["samples"] = as_samples(self.samples).digest()
         return key if self.traffic is None else key | {"traffic": self.traffic.key}
 
-    def about(self, faults: Sequence[str]) -> list[str]:
+    def about(self, faults: Sequence[str], told: str = 'network "{}": {}') -> list[str]:
         """Faults, with its name if it has one."""
-        return [f'network "{self.name}": {fault}' if self.name else fault for fault in faults]
+        return [told.format(self.name, fault) if self.name else fault for fault in faults]
 
 
 KEPT = [field.name for field in fields(ServedNetwork) if field.name not in ("table", "samples", "traffic")]
@@ -293,6 +293,14 @@ def files_of(path: AnyPath) -> list[Path]:
     return files
 
 
+ONLY_NAMED = {"between", "networks"}
+"""Parts of an output that only networks with names have."""
+
+ONLY_UNNAMED = {"network", "measure", "threshold", "exit_shares"}
+"""Parts that a network without a name has instead: it is alone, so they stand among the figures of all requests."""
+
+Part = TypeVar("Part")
+
 AnyServed = AnyTable | Sequence[ServedNetwork]
 """A latency table, which serves one network, or the networks of a device; or the folder or file of either."""
 
@@ -317,14 +325,20 @@ def names_of(networks: Iterable[ServedNetwork | NetworkKeys]) -> list[str]:
     return [network.name for network in networks if network.name]
 
 
-def named_records(records: list[Any]) -> dict[str, list[Any]]:
-    """The key ``networks`` of an output: a record of each network with a name; no key where the only one has none."""
-    return {"networks": records} if records else {}
+def stated_for(names: Iterable[str], parts: Mapping[str, Part]) -> dict[str, Part]:
+    """The parts of an output that suit networks with these names: this alone knows what one without a name lacks."""
+    others = ONLY_UNNAMED if any(names) else ONLY_NAMED
+    return {key: part for key, part in parts.items() if key not in others}
 
 
 def scheduler_on(networks: Sequence[ServedNetwork], policy: AnyPolicy) -> Scheduler:
-    """The policy of a device: of a network without a name with the batch size of its plan of exits."""
-    return as_scheduler(policy, None if networks[0].name else networks[0].latency)
+    """The policy of a device: of a network without a name with the batch size of its plan, and no rule ``between``."""
+    if names_of(networks):
+        return as_scheduler(policy)
+    scheduler = as_scheduler(policy, networks[0].latency)
+    if scheduler.between is not None:
+        raise InputError(f"policy {scheduler.spec}: between: expected several networks, found one; leave it out")
+    return scheduler
 
 
 def ends_of(networks: Sequence[ServedNetwork]) -> dict[float, tuple[ServedNetwork, ...]]:

@@ -25,14 +25,13 @@ from .event_loop import (
     run_events,
     run_on_terms,
     run_plain,
-    run_several,
 )
 from .lateness import TOO_LATE, LateLimits, Played, run_unless_late, unless_late
 from .outcome import Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy
 from .policies.interface import DECIDE, Data
 from .scheduler import Scheduler
-from .state import Networks, Record, RequestArrays, State, begin, in_one_queue, times_of
+from .state import Networks, Record, RequestArrays, State, begin, times_of
 from .terms import Terms
 from .watch import line_of, watched
 
@@ -177,14 +176,13 @@ def stepper(
     In a step of few instants a policy that ships is called by its address, with which a step begins in a fifth of the
     time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
     """
-    several, on_terms = (None, run_on_terms) if in_one_queue(networks) else (len(state.queues), run_several)
     beside = None if terms is None and len(state.lanes) == 1 else len(state.lanes)
     own = scheduler.policy.decide
     if scheduler.debug:
         decide, loop = _whole_numbers(watched(own)), as_python(run_events)
     else:
         plain = run_plain if beside is None else run_beside
-        decide, loop = _compiled(own, plain if terms is None else on_terms)
+        decide, loop = _compiled(own, plain if terms is None else run_on_terms)
     address = _address(decide) if is_jitted(decide) and _ours(decide) else None
     few = len(work.exit_of) < FEW
 
@@ -192,12 +190,10 @@ def stepper(
         policy: Any = decide if address is None or not (few or events < FEW) else address
         try:
             if limits is None:
-                status = loop(policy, work, networks, state, record, until_s, events, terms, several, beside)
+                status = loop(policy, work, networks, state, record, until_s, events, terms, beside)
             else:
                 run, each = (run_unless_late, loop) if address is None else unless_late(loop)
-                status = run(
-                    each, policy, Played(work, networks, state, record, terms, several, beside), events, limits
-                )
+                status = run(each, policy, Played(work, networks, state, record, terms, beside), events, limits)
         except InputError as fault:
             raise InputError(f"policy {scheduler.spec}: {fault}; see `fluidb docs extend`") from None
         except (Exception, SystemExit) as error:  # an exception of a user's policy is a fault of the user

@@ -157,8 +157,8 @@ def parse_requirement(text: str, networks: Sequence[str] = ()) -> Requirement:
         hint = did_you_mean(name, METRICS, f"known: {', '.join(METRICS)}")
         raise InputError(f'require: unknown figure "{name}" in "{text}"; {hint}')
     if network is not None and network not in networks:
-        known = f"known: {', '.join(networks)}" if networks else f"here one network is served; write {name}"
-        raise InputError(f'require: unknown network "{network}" in "{text}"; {known}')
+        known = " or ".join(figure_text(name, served) for served in (None, *networks))
+        raise InputError(f'require: unknown network "{network}" in "{text}"; write {known}')
     relative = _RELATIVE.fullmatch(quantity)
     if relative is not None:
         factor = parse_quantity(relative[1], {"%": 1.0}, f"require: {name}", "105 % of base.json")

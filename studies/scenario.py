@@ -73,7 +73,7 @@ class Served:
     @classmethod
     def of(cls, networks: Sequence[ServedNetwork]) -> Served:
         """The networks, as they were read."""
-        return cls(tuple(networks), [network.key for network in networks] if names_of(networks) else [])
+        return cls(tuple(networks), [network.key for network in networks])
 
     @property
     def names(self) -> list[str]:

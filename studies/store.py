@@ -22,7 +22,7 @@ from ..serving.device_traffic import DeviceTraffic, prepare_requests
 from ..serving.figures import FIGURES, Figure
 from ..serving.inputs import Requests
 from ..serving.metrics import figures_of
-from ..serving.networks import ServedNetwork, as_served, named_records
+from ..serving.networks import ServedNetwork, as_served, stated_for
 from ..serving.replay import simulate
 from ..serving.requirements import figure_text
 from ..serving.statistics import Interval
@@ -217,7 +217,7 @@ class GridRun(NamedTuple):
             "rate_per_s": self.point.rate_per_s,
             **self.point.site.keys.drawn,
             **self.point.closed,
-            **named_records(self.point.site.key),
+            **stated_for(self.point.site.names, {"networks": self.point.site.key}),
             "trace_sha256": self.point.site.trace_sha256,
             "requests": self.point.requests,
             "seed": self.seed,

@@ -339,6 +339,5 @@ def _tried_of(network: ServedNetwork, answers: Trace | Samples, thresholds: Sequ
     try:
         check_tried(tried, answers.measure)
     except InputError as error:
-        of = f', for network "{network.name}"' if network.name else ""
-        raise InputError([f"{fault}{of}" for fault in error.faults]) from None
+        raise InputError(network.about(error.faults, '{1}, for network "{0}"')) from None
     return tried

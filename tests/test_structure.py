@@ -38,18 +38,18 @@ MANY_EXPORTED: set[str] = set()
 NAMED_TWICE = 0
 """Names that several classes have, which a reader takes for one another."""
 
-ONE_OR_SEVERAL = 32
-"""Branches on one or several networks; in the event loop, the compiler makes the loop of one from the other.
+ONE_OR_SEVERAL = 19
+"""Branches on one or several networks: whether they have names, a file or a folder states them, one is alone.
 
-The others ask whether networks have names, whether a file or a folder states them, and what one of them has alone.
+One is the rule what an output states (``stated_for``).  One lets a single queue do without the terms that several need.
 """
 
 SERVES = {"cli", "machine", "plots", "rules", "serving", "studies", "traffic"}
 ASKS = re.compile(
     r"""([a-z_.]+\.)?(networks|several|named)$ | [a-z_.]+(?<!dtype)\.names$ | names_of\( | in_one_queue\(
-    | all\((self|replay)\.names\)$ | ''\ in\ names$ | len\(names\)\ >\ 1$ | (Path\(\w+\)|folder)\.suffix\ ==\ '\.toml'$
-    | .*\bseveral\ is\ (not\ )?None$ | is_networks_file\( | .*\.parts\[0\]\ is\b
-    | ((here\.)?network|networks\[0\]|keys)\.name$
+    | all\((self|replay)\.names\)$ | any\(names\)$ | ''\ in\ names$ | len\(names\)\ >\ 1$
+    | (Path\(\w+\)|folder)\.suffix\ ==\ '\.toml'$ | .*\bseveral\ is\ (not\ )?None$ | is_networks_file\(
+    | .*\.parts\[0\]\ is\b | ((here\.)?network|networks\[0\]|keys)\.name$
     | isinstance\(.*\b(Several\w*|Joint\w*|DeviceTraffic|ServedNetwork)\b
     | len\((row|values|parts)\)\ ==\ 1$
     | len\(([\w.]+\.)?(networks|models|several|uses|of_each|hosts|works|networks\.records)\)\ *[=!<>]+\ *[12]$""",

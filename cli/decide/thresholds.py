@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
@@ -84,15 +85,15 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
     from ...formats import InputError
     from ...plots.thresholds import draw_thresholds
     from ...serving import parse_requirement
-    from ...serving.networks import files_of, named_in
+    from ...serving.networks import files_of, named_in, stated_for
     from ...studies.thresholds import sweep_thresholds
 
     if asked.trace is None and asked.clients is None:
         raise InputError("trace: expected a trace to sweep thresholds with, or --target, found neither; state one")
     asked.check(files_of(directory))
     requests, tried = asked.requests, tried_thresholds(asked.thresholds)
-    named, texts = named_in(directory), asked.require or []
-    required = [parse_requirement(text, networks=named) for text in texts]
+    names, texts = named_in(directory), asked.require or []
+    required = [parse_requirement(text, networks=names) for text in texts]
     with progress("thresholds") as report:
         sweep = sweep_thresholds(
             directory,
@@ -105,12 +106,7 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
         )
     asked.write(lambda: draw_thresholds(sweep))
     origin = asked.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
-    swept: dict[str, Any]
-    if named:
-        points, swept, text = list(map(plain, sweep.points)), {"networks": sweep.networks}, _swept_networks(sweep)
-    else:
-        points, swept = list(map(_of_one, sweep.points)), {"measure": sweep.networks[0].measure}
-        text = _swept(sweep, str(origin), only_best=asked.each_exit)
+    points = [stated_for(names, _record_of(point)) for point in sweep.points]
     points = [{key: value for key, value in point.items() if key != "kept" or required} for point in points]
     record = {
         "design": directory,
@@ -121,20 +117,21 @@ def _sweep(directory: Path, asked: SweepOptions, as_json: bool) -> None:
         **objective_record(asked.slo),
         "seed": requests.seed,
         "requests": sweep.requests,
-        **swept,
+        **stated_for(names, {"measure": sweep.networks[0].measure, "networks": sweep.networks}),
         **({"requirements": texts} if texts else {}),
         "points": points,
     }
-    show(as_json, "fluidb.thresholds-output/1", record, text, asked.plot)
+    text = {"measure": _swept(sweep, str(origin), only_best=asked.each_exit), "networks": _swept_networks(sweep)}
+    shown = chain.from_iterable(stated_for(names, text).values())
+    show(as_json, "fluidb.thresholds-output/1", record, shown, asked.plot)
     if not any(point.kept is not False for point in sweep.points):
         raise typer.Exit(1)
 
 
-def _of_one(point: ThresholdPoint) -> dict[str, Any]:
-    """The JSON of a point of the only network, which has the figures of all requests."""
-    whole: dict[str, Any] = plain(point)
-    del whole["networks"]
-    return {"threshold": point.threshold, "exit_shares": point.exit_shares} | whole
+def _record_of(point: ThresholdPoint) -> dict[str, Any]:
+    """The JSON of a point, with what a network without a name has among the figures of all requests."""
+    first = point.networks[0]
+    return {"threshold": first.threshold, "exit_shares": first.exit_shares, **plain(point)}
 
 
 def _kept(kept: Sequence[bool | None], what: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,10 +88,12 @@ def command(
 
 def record_of(served: ServeResult, slo: str | None) -> dict[str, object]:
     """The JSON of requests that were served."""
+    from ...serving.networks import stated_for
+
     replay, figures = served.replay, {own.name: own for own in served.networks}
     networks = [
-        {"name": name, "network": replay.uses[number].table.network, **_network_record(figures.get(name))}
-        for number, name in replay.named
+        {"name": name, "network": use.table.network, **_network_record(figures.get(name))}
+        for name, use in zip(replay.names, replay.uses, strict=True)
     ]
     record = {
         "policy": served.policy,
@@ -104,8 +107,7 @@ def record_of(served: ServeResult, slo: str | None) -> dict[str, object]:
         **_ends_record(served),
         "networks": networks,
     }
-    other = ("network",) if networks else ("between", "networks")
-    return {key: value for key, value in record.items() if key not in other}
+    return stated_for(replay.names, record)
 
 
 def _network_record(own: NetworkFigures | None) -> dict[str, object]:
@@ -255,8 +257,11 @@ def _networks_text(served: ServeResult) -> Iterator[str]:
 
 def text_of(served: ServeResult) -> Iterator[str]:
     """The text about requests that were served."""
-    yield from _text_of_all(served, served.replay.uses[0].table)
-    yield from _networks_text(served) if served.networks else _exits_text(served)
+    from ...serving.networks import stated_for
+
+    whole = _text_of_all(served, served.replay.uses[0].table)
+    parts = {"all": whole, "networks": _networks_text(served), "network": _exits_text(served)}
+    return chain.from_iterable(stated_for(served.replay.names, parts).values())
 
 
 def _exits_text(served: ServeResult) -> Iterator[str]:

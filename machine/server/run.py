@@ -302,8 +302,7 @@ def make_server(
         raise InputError("slo: expected an objective for requests that state no timeout, found none; state e.g. 50ms")
     scheduler = limited(scheduler_on(networks, policy), networks)
     most = room_for(scheduler, networks)
-    names = None if not networks[0].name else np.resize([network.name for network in networks], 2 * most)
-    trace = Trace(np.arange(2 * most), np.zeros(2 * most), network=names)
+    trace = Trace(np.arange(2 * most), np.zeros(2 * most))
     traffic, served = prepare_here(models, networks, Requests(trace=trace, slo_s=slo_s))
     seen = [seen_by_clients(here, number, traffic.parts[number].objective_s) for number, here in enumerate(served)]
     if record is not None:

@@ -15,7 +15,7 @@ from ...dse.npu.fbcb import FbcbTable
 from ...formats import AnyPath, InputError
 from ...serving import DeviceTraffic, Replay, Scheduler, ServedNetwork, Summary, figures_of, prepare_requests, simulate
 from ...serving.inputs import AnyPolicy, Requests
-from ...serving.networks import as_served, named_records, names_of, scheduler_on
+from ...serving.networks import as_served, names_of, scheduler_on, stated_for
 from ...serving.requirements import Requirement, RequirementVerdict, judge_all
 from ...studies.comparison import COMPARE_FILE, Comparison, read_comparison
 from ...studies.paired import differences
@@ -54,13 +54,14 @@ class PolicyReplay:
 
     def record(self, best: PolicyReplay) -> list[dict[str, Any]]:
         """Content of ``--json`` for each of the policies."""
+        networks = stated_for(self.replay.names, {"networks": list(map(self._record_of, self.replay.names))})
         return [
             {
                 "policy": policy,
                 "same_as": None if policy == self.policies[0] else self.policies[0],
                 "exits_from": self.replay.traffic.origin,
                 **self.summary.record(),
-                **named_records([self._record_of(name) for _, name in self.replay.named]),
+                **networks,
                 **({"requirements": self.verdicts} if self.verdicts else {}),
                 "differences": None if self is best else differences(self.replay, best.replay),
             }

@@ -24,15 +24,15 @@ _MANY_PAIRS = 36
 """Most pairs of exits that are shown: as many as eight exits have."""
 
 
+def network_parts(_: str, shown: ReportEntry) -> list[Element]:
+    """What the networks of a device state, and their latency tables."""
+    tables = [_latency(latency, _batches(latency), f" of {latency.network}") for latency in shown.tables]
+    return [element("h3", "Networks"), _networks(shown), element("h3", "Latency tables"), *tables]
+
+
 def design_parts(ident: str, shown: ReportEntry) -> list[Element]:
     """Facts, pictures, ranking and latency table of a design; facts and latency table of a device."""
     design, fbcb, latency = shown.design, shown.fbcb, shown.table
-    if shown.named:
-        tables = [
-            _latency(network_latency, _batches(network_latency), f" of {network_latency.network}")
-            for network_latency in shown.tables
-        ]
-        return [element("h3", "Networks"), _networks(shown), element("h3", "Latency tables"), *tables]
     batches = _batches(latency)
     times = [element("h3", "Latency table"), _latency(latency, batches)]
     if design is None or fbcb is None:

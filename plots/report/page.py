@@ -10,11 +10,12 @@ from xml.etree.ElementTree import Element
 
 from ... import __version__
 from ...dse.npu.design import DesignTable
+from ...serving.networks import stated_for
 from ..canvas import COLOURS
 from .comparison_section import comparison_parts
 from .conclusion import conclusions, section_lines
 from .content import ComparisonFolder, Report, ReportEntry
-from .design_section import design_parts
+from .design_section import design_parts, network_parts
 from .markup import Node, document, element, named, style_sheet, table
 from .policy_section import policy_parts
 
@@ -42,7 +43,9 @@ def report_text(report: Report) -> str:
         ident = f"section-{number}"
         body = _bullets(section_lines(report, section)) if len(sections) > 1 else []
         if isinstance(section, ReportEntry):
-            body += [*design_parts(ident, section), *policy_parts(ident, section, best, report.requirements)]
+            for make in stated_for(section.named, {"networks": network_parts, "network": design_parts}).values():
+                body += make(ident, section)
+            body += policy_parts(ident, section, best, report.requirements)
         else:
             body += comparison_parts(ident, section.comparison)
         parts.append(_section(ident, named(section.name), body))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...serving.figures import FIGURES, SHOWN_IN
+from ...serving.networks import stated_for
 from ...serving.requirements import Requirement
 from ...studies.paired import differences
 from ...tables.latency import LatencyTable
@@ -36,11 +37,12 @@ def policy_parts(
     )
     if any(len(replayed.policies) > 1 for replayed in shown.served):
         note += " Policies in one row, with commas between, gave every request the same outcome."
+    by_kind = stated_for(shown.named, {"networks": _by_network, "network": _exits})
     drawn = [
         _tail(ident, shown.served, unit, slo_s),
         _violations(ident, shown.served),
         _distribution(ident, shown.served, unit, slo_s),
-        (_by_network if shown.named else _exits)(ident, shown.served, unit),
+        *(draw(ident, shown.served, unit) for draw in by_kind.values()),
         _opening(ident, shown.served, shown.tables),
     ]
     tables = [_policies(shown.served, unit), *_to_the_best(shown, best, unit)]

@@ -8,7 +8,7 @@ from ...dse.npu.design import DESIGN_FOLDER, tabulate_design
 from ...dse.npu.latency import tabulate_latency
 from ...dse.npu.search import search
 from ...formats import AnyPath, OwnFolder, Table, table_text
-from ...serving.networks import named_records
+from ...serving.networks import stated_for
 from ...tables.files import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE
 from ...traffic.samples import samples_bytes
 from .exits import ExitSetting
@@ -58,7 +58,7 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
         "exits": [name for name, _ in exits],
         "thresholds": setting.thresholds and tuple(at for _, at in exits),
         "measure": measure and measure.name,
-        **named_records(_of_each(problem, setting)),
+        **stated_for(problem.traffic.names, {"networks": _of_each(problem, setting)}),
         "policy": problem.policies[numbers.policy].spec,
         **figures_record(problem, plan.fresh),
     }

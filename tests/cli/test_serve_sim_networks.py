@@ -189,11 +189,11 @@ BAD: dict[str, tuple[list[object], str]] = {
     ),
     "requirement of an unknown network": (
         [*SERVE, "--require", "p99[cars] <= 1ms"],
-        '--require: unknown network "cars" in "p99[cars] <= 1ms"; known: people, goods',
+        '--require: unknown network "cars" in "p99[cars] <= 1ms"; write p99 or p99[people] or p99[goods]',
     ),
     "requirement of a network on one table": (
         ["serve-sim", "tiny", "--trace", "t.csv", "--slo", "1s", "--require", "p99[cars] <= 1ms"],
-        "here one network is served; write p99",
+        'unknown network "cars" in "p99[cars] <= 1ms"; write p99',
     ),
     "fairness of one": (
         ["serve-sim", "tiny", "--trace", "t.csv", "--slo", "1s", "--require", "fairness >= 9 %"],

@@ -376,7 +376,8 @@ def test_every_sample_has_one_outcome(network, monkeypatch, tmp_path):
 
     A request of two samples is refused as a whole.
     """
-    networks = [served(network, name=name, slo_s=slo_s) for name, slo_s in (("a", 0.03), ("b", 5.0))]
+    stated = (("a", 0.03, 1.0), ("b", 5.0, 0.0))  # clients say which network a sample is for, so shares say nothing
+    networks = [served(network, name=name, slo_s=slo_s, share=share) for name, slo_s, share in stated]
     row = network.inputs["x"][:1].tolist()
     with serving(networks, [network, network], "fluid:on_deadline=drop,admit=queue:3,between=edf", None,
                  record=tmp_path / "kept") as running:  # fmt: skip

@@ -188,7 +188,10 @@ FAULTS = {
         [*DRAW, "--thresholds", "0.5,7"],
         '--thresholds: expected confidences from 0 to 1, found 7, for network "people"',
     ),
-    "unknown network": ([*DRAW, "--require", "p99[x] <= 1 s"], '--require: unknown network "x" in "p99[x] <= 1 s"; '),
+    "unknown network": (
+        [*DRAW, "--require", "p99[x] <= 1 s"],
+        '--require: unknown network "x" in "p99[x] <= 1 s"; write p99 or p99[people] or p99[goods]',
+    ),
     "a figure that is not known": (
         [*DRAW, "--require", "dropped <= 1 %"],
         '--require: "dropped <= 1 %": expected a policy that drops or answers at the deadline, ',
@@ -256,7 +259,7 @@ def test_requirements_of_one_network(fluidb: Run, tmp_path: Path, tiny_design: P
     assert [point["kept"] for point in points] == [point["accuracy"] >= 0.5 for point in points] == [False, True, True]
     assert not points[0]["pareto"]
     assert "requirements kept  by 2 of 3 thresholds" in fluidb(*asked, "--require", "accuracy >= 50 %").stdout
-    with pytest.raises(InputError, match="here one network is served"):
+    with pytest.raises(InputError, match=r"unknown network \"x\" in .*; write p99$"):
         parse_requirement("p99[x] <= 1 s")
 
 
