@@ -40,7 +40,7 @@ LUTS: dict[str, tuple[float, ...]] = {
     "outputs": (2.235, 2.177),
     "residual": (11.375,),
     "loader": (1227.769, 38.57),
-    "control": (3199.915, 56.357, 78.613, 92.311),
+    "control": (3124.989, 58.368, 94.007, 92.407),
     "fbe": (0.455,),
     "top": (111.982,),
 }
@@ -55,7 +55,7 @@ UNPAIRED: dict[str, tuple[float, ...]] = {
     "outputs": (-1.41, -1.685),
     "residual": (-5.741,),
     "loader": (793.971, 36.721),
-    "control": (832.954, 81.441, 125.607, -8.068),
+    "control": (913.73, 78.754, 68.873, -7.055),
     "fbe": (0.102,),
     "top": (511.509,),
 }
@@ -229,7 +229,7 @@ def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dic
         "outputs": V * (word * W * (groups + 1) + (W + 4) * row_bits + (2 * W + 1) * bits(groups) + 2 * bits(W) + 3),
         "residual": 3 * (2 * word + 2**MOVE_BITS) * W + 22,
         "loader": (W + 1) * (2 * SIZE_BITS + bits(W + 2)) + 2 * W + 5 * bits(W + 2) + 1299,
-        "control": 240 * V * T_C + 6 * word * W + 3 * bits(W) + W + 2 * S * _column_bits(W, T_C) + 170 * (S - 1) + 5600,
+        "control": 240 * V * T_C + 6 * word * W + 3 * bits(W) + W + 2 * S * _column_bits(W, T_C) + 170 * (S - 1) + 5510,
     }
 
 

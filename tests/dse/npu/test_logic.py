@@ -96,13 +96,12 @@ def test_parts_that_were_not_fitted():
 
 
 def test_whole_engines_are_as_their_parts():
-    """Engines were not fitted."""
-    errors = np.array([
-        (luts / (row.luts + row.memory_luts) - 1, flip_flops / row.flip_flops - 1)
-        for row in ENGINES for luts, flip_flops in [synthesis.counted(row.size)]
-    ])  # fmt: skip
-    assert len(errors)
-    assert (np.abs(errors).max(axis=0) < [0.07, 0.02]).all()
+    """Engines were not fitted; with more samples than words, they have more banks of inputs than are counted."""
+    assert {row.size.S for row in ENGINES} == {2, 8}
+    for row in ENGINES:
+        luts, flip_flops = synthesis.counted(row.size)
+        assert luts == pytest.approx(row.luts + row.memory_luts, rel=0.055)
+        assert flip_flops == pytest.approx(row.flip_flops, rel=0.02 if row.size.S <= row.size.W else 0.03)
 
 
 def test_flip_flops_of_parts_are_counted_from_their_registers():
