@@ -91,7 +91,7 @@ def test_parts_that_were_not_fitted():
         found = sum(weight * of for weight, of in zip(weights, features_of(row), strict=True))
         errors[row.part] = max(errors.get(row.part, 0), abs(found / own_luts(row) - 1))
     assert {part: round(100 * error) for part, error in errors.items()} == {
-        "inputs": 22, "weights": 24, "maxima": 19, "elements": 12, "outputs": 3, "sums": 0,  # of 85 tables, of 84, of 109
+        "inputs": 22, "weights": 24, "maxima": 19, "elements": 12, "outputs": 3, "sums": 0,  # tables: 85, 84, 109
     }  # fmt: skip
 
 
