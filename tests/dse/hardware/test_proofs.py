@@ -74,6 +74,7 @@ endmodule"""
 class Proof(NamedTuple):
     """A module with its parts, those that are boxes, and what stands at its end; errors that the proof notices."""
 
+    words: int  # of a beat
     b_max: int
     steps: int  # of the induction
     parts: tuple[str, ...]
@@ -85,14 +86,14 @@ class Proof(NamedTuple):
 DATA = ("element", "inputs", "load_beats", "outputs", "residual", "scale", "store_beats", "sums", "tiles", "weights")
 PROOFS = {
     "fbe": Proof(
-        4, 7, ("fbcb", "fbe"), (), "endmodule",
+        8, 4, 7, ("fbcb", "fbe"), (), "endmodule",
         {
             "more samples than B_max": ("too_many ? COUNT_BITS'(B_MAX) : ", ""),
             "a remainder of B_R": ("(rest) >= part", "(rest) > part"),
         },
     ),
     "engine": Proof(
-        4, 2, ("engine", "port", "ram"), DATA, IN_FLIGHT,
+        2, 4, 2, ("engine", "port", "ram"), DATA, IN_FLIGHT,
         {
             "one beat too many": ("(in_flight[FLIGHT_BITS])", "(in_flight[FLIGHT_BITS] && read_valid)"),
             "a note too late": ("flying[was_sent] <= note", "flying[sent] <= note"),
@@ -101,7 +102,7 @@ PROOFS = {
         },
     ),
     "npu": Proof(
-        2, 4, ("fbcb", "fbe", "npu"), ("engine",), ANSWERED,
+        8, 2, 4, ("fbcb", "fbe", "npu"), ("engine",), ANSWERED,
         {
             "idle before all is answered": ("if (unanswered == '0) state <= IDLE", "state <= IDLE"),
             "words that nobody asked for": ("read_valid && unanswered != '0", "read_valid"),
@@ -115,7 +116,7 @@ PROOFS = {
 def proves(name: str, folder: Path, old: str = "", new: str = "") -> bool:
     """Whether Yosys proves the assertions of a module, one text of which is replaced."""
     proof, files = PROOFS[name], {path.stem: path for path in (*ENGINE.glob("*.sv"), *RTL.glob("*.sv"))}
-    (folder / "engine_pkg.sv").write_text(filled("engine_pkg.sv", W=8, **SIZES))
+    (folder / "engine_pkg.sv").write_text(filled("engine_pkg.sv", W=proof.words, **SIZES))
     (folder / "fbe_pkg.sv").write_text(control_block(Size(0, 0, 0, 0, 0, 3, proof.b_max, 1)))
     for part in proof.parts:
         text = files[part].read_text(encoding="utf-8")

@@ -20,7 +20,9 @@ from test_whole_space import every_design
 
 ZC706 = load_platform("zc706")
 STATED = {"block_rams": 3, "ultra_rams": 8, "luts": 10_700, "flip_flops": 11_900, "port_words": 4}
-SETS = [keys for number in range(len(STATED) + 1) for keys in itertools.combinations(STATED, number)]
+SETS = [keys for number in (0, 1, 2, 4, 5) for keys in itertools.combinations(STATED, number)]
+"""Each alone and in pairs, all, and all but one."""
+
 NETWORK, OPTIONS = network_of([(300, 20, 30, 1), (100, 30, 12, 1)], 100), SearchOptions(b_max=2)
 
 
