@@ -46,6 +46,7 @@ SOURCES = (
     "dse/npu/bounds.py",
     "dse/npu/dominance.py",
     "dse/npu/kernels.py",
+    "dse/npu/layer_choice.py",
     "dse/npu/schedule.py",
     "dse/partition/kernels.py",
     "dse/subgraphs/kernels.py",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...formats import InputError
 from ...platforms import ENERGY_KEYS
 from ...tables.files import FBCB_FILE
-from . import kernels, schedule
+from . import kernels, layer_choice, schedule
 from .board_use import BoardUse, board_use
 from .choices import Batching, Overlap
 from .design import DesignTable
@@ -183,7 +183,7 @@ def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list
 
 
 class _Run(NamedTuple):
-    """What :func:`.schedule.run_layers` returns of each product and batch, (G, b_max) each; times in cycles."""
+    """What :func:`.layer_choice.run_layers` returns of each product and batch, (G, b_max) each; times in cycles."""
 
     cycles: NDArray[np.float64]
     busy: NDArray[np.float64]
@@ -200,10 +200,10 @@ class _Run(NamedTuple):
 def _run(design: DesignTable, chosen: Configured) -> _Run:
     """Run each product and batch."""
     shape = chosen.blocks.shape
-    mode = schedule.IDEAL if design.options.overlap is Overlap.IDEAL else schedule.AS_BUILT
+    mode = layer_choice.IDEAL if design.options.overlap is Overlap.IDEAL else layer_choice.AS_BUILT
     tiles = np.ascontiguousarray(chosen.tile.reshape(4, -1).T)
     engine = schedule.engine_times(design.port, float(design.tile.T_P), 0, design.words_per_cycle)
     layers = schedule.LayerSizes(*(np.repeat(values, shape[1], axis=0) for values in chosen.sizes))
     layouts = chosen.layouts.reshape(-1, 4)
-    figures = schedule.run_layers(layers, tiles, layouts, chosen.blocks.ravel(), engine, mode)
+    figures = layer_choice.run_layers(layers, tiles, layouts, chosen.blocks.ravel(), engine, mode)
     return _Run(*np.moveaxis(figures.reshape(*shape, -1), -1, 0))

@@ -49,9 +49,9 @@ class Evaluator:
     """Cost of designs, and their values for objectives; ``work`` and ``layouts`` are what the kernels take."""
 
     def __init__(self, network: Network | Workload, platform: Board, options: SearchOptions) -> None:
-        from . import bounds, kernels, schedule  # here, because reading a design needs no numba
+        from . import bounds, kernels, layer_choice, schedule  # here, because reading a design needs no numba
 
-        self._bounds, self._kernels, self._schedule = bounds, kernels, schedule
+        self._bounds, self._kernels, self._choice, self._schedule = bounds, kernels, layer_choice, schedule
         self._workload, self._platform, self._options = as_workload(network), platform, options
         workload = self._workload
         options.check(workload)
@@ -125,7 +125,7 @@ class Evaluator:
         codes, B_R, blocks = np.ones((3, *shape), np.int64)
         choice = LayoutChoice(codes, B_R, blocks, *np.empty((3, *shape)))
         figures = np.empty((3, tiles.shape[1], len(self.work.memory_words), self._options.b_max))
-        by_code, board, run, prices = self._stacked(tiles), self._platform, self._schedule, self._prices
+        by_code, board, run, prices = self._stacked(tiles), self._platform, self._choice, self._prices
         if self._options.overlap is Overlap.PAPER:
             of_cycle = board.words_per_cycle
             self._kernels.account_designs(by_code, self.work, self.layouts, of_cycle, prices, choice, figures)
@@ -133,7 +133,7 @@ class Evaluator:
         mode = run.IDEAL if self._options.overlap is Overlap.IDEAL else run.BOUND if bound else run.AS_BUILT
         samples = self.samples(tiles) if samples is None else samples
         rate = self._options.words_per_cycle(board, tiles)
-        engines = run.engine_times(port_of(board, tiles), tiles[1], samples, rate, prices)
+        engines = self._schedule.engine_times(port_of(board, tiles), tiles[1], samples, rate, prices)
         prices = self._kernels.TIME_ONLY if mode == run.BOUND else prices
         run.run_designs(by_code, self.work, self.layouts, engines, mode, choice, figures)
         return figures, choice

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...formats import InputError, brief, did_you_mean, first_rows
 from ...models import Layer
-from . import kernels, schedule
+from . import kernels, layer_choice, schedule
 from .board_use import BoardUse
 from .choices import Batching, Overlap
 from .costs import Cause, board_use_of, layer_costs
@@ -131,7 +131,7 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
             ties = words if layouts.literal else kernels.count_tile_words(gemm, fitting, of_kind, fetched)
         else:
             layer = schedule.LayerSizes(tuple(gemm.tolist()), tuple(source.tolist()), float(fetched), float(adds))
-            cycles, _, words = schedule.weigh(layer, fitting, layouts, kind, engine, mode)
+            cycles, _, words = layer_choice.weigh(layer, fitting, layouts, kind, engine, mode)
             ties = words
         columns = np.broadcast_arrays(cycles, ties, codes[:, None], of_kind[:, 1], of_kind[:, 0], words)
         batches: list[list[Configuration]] = [[] for _ in range(design.options.b_max)]

@@ -23,7 +23,7 @@ from fluidb.dse import (
     tabulate_design,
 )
 from fluidb.dse.engine import Port
-from fluidb.dse.npu import kernels, schedule
+from fluidb.dse.npu import kernels, layer_choice, schedule
 from fluidb.dse.npu.beats import beats_of_layer, seconds_of_layer
 from fluidb.dse.npu.costs import Cause, layer_costs
 from fluidb.dse.npu.evaluation import Evaluator
@@ -73,7 +73,7 @@ def ran(gemm, tile, layout, blocks, port, drain=15.0, source=(0, 1), adds=False)
     gemms, sources, tiles, layouts = (np.array([values], dtype=kind) for values, kind in columns)
     layers = schedule.LayerSizes(gemms, sources, np.ones(1), np.array([float(adds)]))
     engine = schedule.EngineTimes(port, drain, 0, 1.0)
-    return schedule.run_layers(layers, tiles, layouts, np.array([blocks]), engine, schedule.AS_BUILT)[0]
+    return layer_choice.run_layers(layers, tiles, layouts, np.array([blocks]), engine, layer_choice.AS_BUILT)[0]
 
 
 def seconds_of(gemm, tile, layout, rows, port, source, adds):
@@ -138,10 +138,10 @@ def test_a_bound_is_never_above_the_cycles(product, tile, layout, blocks, port):
             schedule.LayerSizes(of[0], (*source, 0, 1, 1), 1.0, float(adds)),
             schedule.EngineTimes(port, 15.0, 0, rate),
         )
-        seconds = schedule.seconds_at_least(layer, port)
-        least = schedule.least_cycles(layer, *of[1:], shape, blocks, (first, last), engine, seconds)
+        seconds = layer_choice.seconds_at_least(layer, port)
+        least = layer_choice.least_cycles(layer, *of[1:], shape, blocks, (first, last), engine, seconds)
         assert max(least) <= cycles
-    ideal = schedule.ideal_cycles(layer, *of[1:], shape, blocks, engine)
+    ideal = layer_choice.ideal_cycles(layer, *of[1:], shape, blocks, engine)
     assert ideal <= cycles
 
 
@@ -261,7 +261,7 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
         schedule.LayerSizes(gemms, sources, np.ones(len(cases)), adds),
         schedule.EngineTimes(port_for(board), drain, 0, 1.0),
     )
-    found = schedule.run_layers(layers, *of_design, engine, schedule.AS_BUILT)
+    found = layer_choice.run_layers(layers, *of_design, engine, layer_choice.AS_BUILT)
     np.minimum.at(least, (np.array(columns[0]), np.array(columns[1]) - 1), found[:, 0])
     assert np.array_equal(choice.cycles, least[rows])
 
