@@ -81,7 +81,7 @@ SIZES = {
     "loader": [Size(64, 4, 4, 4, 2), Size(1024, 4, 8, 16, 2), Size(1024, 4, 8, 32, 2)],
     "control": [
         Size(64, 4, 4, 4, 2), Size(1024, 4, 16, 8, 2), Size(64, 7, 8, 4, 1),
-        Size(256, 4, 8, 4, 4),
+        Size(256, 4, 8, 4, 4), Size(64, 4, 4, 16, 2),
     ],
     "fbe": [Size(0, 0, 0, 0, 0, *of) for of in ((8, 4, 0), (10, 6, 3), (20, 8, 4), (63, 8, 4))],
     "top": [Size(64, 4, 4, 4, 2, 10, 6, 3), Size(64, 4, 4, 16, 2, 8, 8, 2)],
@@ -130,20 +130,6 @@ module part_weights (input wire clk, input wire engine_pkg::code_t k, input wire
   assign slot = (engine_pkg::S > 1) ? of : '0;
 endmodule
 
-// The addition, its bounds, and what finds the words that are added.
-module part_residual (input wire clk, input wire start, input engine_pkg::addition_t addition, input wire comes,
-    input wire engine_pkg::beat_t read_words, input wire pops, input wire engine_pkg::beat_t words,
-    input wire engine_pkg::word_t low, input wire engine_pkg::word_t high, output wire engine_pkg::beat_t bounded,
-    input wire begins, input wire take, input engine_pkg::job_t job, input engine_pkg::tile_t tile,
-    output wire engine_pkg::number_t address, output wire last);
-  engine_pkg::residuals_t sums;
-  engine_pkg::store_t beat;
-  residual one (.clk, .start, .addition({22'b0, addition}), .comes, .read_words, .pops, .words, .sums);
-  bounds #(.WIDTH(engine_pkg::RESIDUAL_BITS)) of_sum (.clk, .low, .high, .words(sums), .bounded);
-  store_beats fetcher (.clk, .start(begins), .take, .job, .tile, .distance(job.distance), .half(1'b0), .address, .beat,
-      .last);
-endmodule
-
 module part_loader (input wire clk, input wire begins, input wire start, input wire take, input engine_pkg::job_t job,
     input engine_pkg::tile_t tile, output wire made, output engine_pkg::number_t address,
     output wire [99+engine_pkg::W:0] used);
@@ -169,9 +155,12 @@ module inputs (input wire clk, input wire engine_pkg::code_t k, input wire one,
     input wire engine_pkg::number_t row, output engine_pkg::pixels_t x);
   localparam int BITS = $clog2(2 * engine_pkg::T_P + 1);
   localparam int TURN = (engine_pkg::N > 1) ? $clog2(engine_pkg::N) : 1;
-  taps #(.IN(67 + TURN + 2*BITS + 17*engine_pkg::W), .OUT(engine_pkg::V*2*engine_pkg::T_P*engine_pkg::S*16)) used (.clk,
-      .in({next_beat.p[BITS-1:0], next_beat.row[15:0], next_beat.count[BITS-1:0], next_map, write, beat.half,
-      beat.row[TURN-1:0], beat.count, words, half, row[15:0]}), .out(x));
+  localparam int ROW = $clog2(2 * engine_pkg::HALF_LINES) + $clog2(engine_pkg::N);
+  localparam int COUNT = $clog2(engine_pkg::W + 1);
+  taps #(.IN(3 + TURN + 2*BITS + 2*ROW + COUNT + 17*engine_pkg::W),
+      .OUT(engine_pkg::V*2*engine_pkg::T_P*engine_pkg::S*16)) used (.clk,
+      .in({next_beat.p[BITS-1:0], next_beat.row[ROW-1:0], next_beat.count[BITS-1:0], next_map, write, beat.half,
+      beat.row[TURN-1:0], beat.count[COUNT-1:0], words, half, row[ROW-1:0]}), .out(x));
 endmodule
 
 module weights #(parameter int E = 0) (input wire clk, input wire engine_pkg::code_t k,
@@ -230,8 +219,8 @@ module load_beats (input wire clk, input wire begins, input wire start, input wi
 endmodule
 """
 
-TOPS = {part: part for part in ("inputs", "outputs", "sums")} | {
-    **{part: f"part_{part}" for part in ("elements", "maxima", "weights", "residual", "loader")},
+TOPS = {part: part for part in ("inputs", "outputs", "residual", "sums")} | {
+    **{part: f"part_{part}" for part in ("elements", "maxima", "weights", "loader")},
     "control": "engine", "engine": "engine", "fbe": "fbe", "top": "npu",
 }  # fmt: skip
 """The module of each part."""

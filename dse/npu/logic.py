@@ -19,7 +19,7 @@ Values = NDArray[np.float64]
 FBE_FLIP_FLOPS = 45
 """Flip-flops of the Fluid Batching Engine beside its entries, at most."""
 
-TOP_FLIP_FLOPS = 2333
+TOP_FLIP_FLOPS = 2369
 """Flip-flops of the NPU beside the two engines: most hold a layer's record."""
 
 PER_ELEMENT = ("elements", "weights", "sums", "maxima")
@@ -34,30 +34,30 @@ SHARED = "weights"
 LUTS: dict[str, tuple[float, ...]] = {
     "elements": (0.178, 0.783, 0.716),
     "maxima": (26.0, 26.0, 22.0),
-    "weights": (0.141, 0.633, 1.530),
-    "sums": (312.111, 0.106),
-    "inputs": (0.630, 1.521, 2.129),
-    "outputs": (2.203, 2.207),
-    "residual": (778.520, 16.595),
-    "loader": (1189.209, 51.254),
-    "control": (2263.765, 81.835, 79.942),
+    "weights": (0.146, 0.642, 1.523),
+    "sums": (313.657,),
+    "inputs": (0.621, 1.57, 1.927),
+    "outputs": (2.235, 2.177),
+    "residual": (11.375,),
+    "loader": (1227.769, 38.57),
+    "control": (3124.989, 58.368, 94.007, 92.407),
     "fbe": (0.455,),
-    "top": (125.964,),
+    "top": (111.982,),
 }
 """Look-up tables of three inputs or more, for each feature of a part (:func:`features`, :func:`features_beyond`)."""
 
 UNPAIRED: dict[str, tuple[float, ...]] = {
     "elements": (1.343, -0.566, -0.111),
     "maxima": (34.0, 2.0, -18.0),
-    "weights": (0.036, -0.070, -0.116),
-    "sums": (33.466, 1.464),
-    "inputs": (0.547, -0.822, -2.362),
-    "outputs": (-1.313, -1.768),
-    "residual": (-84.577, -8.670),
-    "loader": (895.725, 33.326),
-    "control": (1335.510, -2.091, 82.622),
+    "weights": (0.026, -0.098, -0.098),
+    "sums": (41.657,),
+    "inputs": (0.525, -0.954, -1.648),
+    "outputs": (-1.41, -1.685),
+    "residual": (-5.741,),
+    "loader": (793.971, 36.721),
+    "control": (913.73, 78.754, 68.873, -7.055),
     "fbe": (0.102,),
-    "top": (519.145,),
+    "top": (511.509,),
 }
 """The same of small tables that share none of these (``benchmarks/synthesis.py``); below 0 if these are too few."""
 
@@ -174,7 +174,7 @@ def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[
         The features of each kind.
     """
     W, T_R, T_P, T_C, V, S = _sizes(words, tiles, samples)
-    one, half = np.ones_like(T_R), np.ceil(T_R / (2 * V))
+    one = np.ones_like(T_R)
     N = np.maximum(W, S * V)
     columns = 2 * W * np.ceil(T_C / W)
     word, trees = WORD_BITS, _trees(T_P)
@@ -185,7 +185,7 @@ def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[
         "maxima": [trees.first, trees.others, trees.first_alone + trees.others_alone],
         # which weight a word is; the sample of a column, from where each ends; the word of a beat
         "weights": [word * T_P, _column_bits(W, T_C) * S * (S - 1), 2 * word * chosen(W) * one],
-        "sums": [one, bits(half)],
+        "sums": [one],
         # V words of each sample from the banks of an inner row, or of two, and words to these, which several may share;
         # words of a beat to banks; lines of the samples to banks
         "inputs": [
@@ -195,9 +195,9 @@ def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[
         ],
         # words of a row turn; a beat from the groups, and from V of those, which turns back by steps of 1, 2, 4, ...
         "outputs": [word * V * columns, word * W * (V * (chosen(columns / W) + bits(W) / 2) + chosen(V))],
-        "residual": [one, word * W * one],
+        "residual": [word * W * one],
         "loader": [one, W * one],
-        "control": [one, V * T_C, S - 1],
+        "control": [one, V * T_C, S - 1, W * one],
     }  # fmt: skip
 
 
@@ -214,20 +214,22 @@ def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dic
     return {
         "elements": SUM_BITS * trees.kept,
         "maxima": SUM_BITS * trees.first + 2 * word * trees.first_alone,
-        "weights": word * T_P + 8 * bits(S) + 2 * bits(W) + 2,
+        "weights": word * T_P + 8 * bits(S) + 2 * bits(W) + 4,
         "sums": 237 + 2 * bits(np.ceil(T_R / (2 * V))),
         "inputs": 2 * word * T_P * S * V
         + N * (word + 3 + bits(W) + 2 * line_bits)
-        + word * W
-        + S * (3 * line_bits + 4 * bits(N) + 1)
+        + word * np.minimum(2 * T_P, W)
+        + (2 * S - 1) * line_bits
+        + (5 * S - 1) * bits(N)
+        + 2 * S
         + 2 * T_P
         + 2 * bits(2 * T_P + 1)
         + 2 * line_bits
         + 3,
         "outputs": V * (word * W * (groups + 1) + (W + 4) * row_bits + (2 * W + 1) * bits(groups) + 2 * bits(W) + 3),
-        "residual": (2 * word + 4 * (word + 2**MOVE_BITS)) * W + 424,
-        "loader": (W + 1) * (2 * SIZE_BITS + bits(W + 2)) + 3 * bits(W + 2) + 1311,
-        "control": 240 * V * T_C + 3 * (word * W + bits(W)) + W + 2 * S * _column_bits(W, T_C) + 170 * (S - 1) + 4850,
+        "residual": 3 * (2 * word + 2**MOVE_BITS) * W + 22,
+        "loader": (W + 1) * (2 * SIZE_BITS + bits(W + 2)) + 2 * W + 5 * bits(W + 2) + 1299,
+        "control": 240 * V * T_C + 6 * word * W + 3 * bits(W) + W + 2 * S * _column_bits(W, T_C) + 170 * (S - 1) + 5510,
     }
 
 

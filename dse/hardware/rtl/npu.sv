@@ -156,16 +156,22 @@ module npu (
   end
 
   // The job: the layout's words, then the record's.
-  engine_pkg::number_t columns, down, filled, x_column, y_column, x_first, y_first, T_P, T_C;
+  engine_pkg::number_t columns, down, filled, x_column, y_column, x_first, y_first, code, T_P, T_C, slot_rows;
 
   assign {y_first, x_first, y_column, x_column, filled, down, columns} = products;
-  assign T_P = (k == engine_pkg::K_2) ? 2 * engine_pkg::T_P : (k == engine_pkg::K_HALF) ? engine_pkg::T_P / 2 : engine_pkg::T_P;
-  assign T_C = (k == engine_pkg::K_2) ? engine_pkg::T_C / 2 : (k == engine_pkg::K_HALF) ? 2 * engine_pkg::T_C : engine_pkg::T_C;
   assign job = {
-    {NUMBER'(k), T_P, T_C, NUMBER'(passes), NUMBER'(b_p)},
+    {code, T_P, T_C, NUMBER'(passes), NUMBER'(b_p)},
     {columns, down, filled, x_map + x_first, y_map + y_first, x_column, y_column, of.x_sample, of.y_sample},
-    {NUMBER'(engine_pkg::V) * ((of.rows + NUMBER'(engine_pkg::V - 1)) / NUMBER'(engine_pkg::V) | 1), record[KEPT-1:0]}
+    {slot_rows, record[KEPT-1:0]}
   };
+
+  // While samples are counted, so that no path through the engine begins with a choice by k.
+  always_ff @(posedge clk) begin
+    code      <= NUMBER'(k);
+    T_P       <= (k == engine_pkg::K_2) ? 2 * engine_pkg::T_P : (k == engine_pkg::K_HALF) ? engine_pkg::T_P / 2 : engine_pkg::T_P;
+    T_C       <= (k == engine_pkg::K_2) ? engine_pkg::T_C / 2 : (k == engine_pkg::K_HALF) ? 2 * engine_pkg::T_C : engine_pkg::T_C;
+    slot_rows <= NUMBER'(engine_pkg::V) * ((of.rows + NUMBER'(engine_pkg::V - 1)) / NUMBER'(engine_pkg::V) | 1);
+  end
 
   assign layer_done = state == RUN && engine_done;
   assign goes_on    = layer_done && ends == engine_pkg::END_NEXT;

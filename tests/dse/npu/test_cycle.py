@@ -44,6 +44,11 @@ def test_a_fit_finds_the_numbers_that_made_its_rows():
     assert clock.fitted(shorter).T_C_ns == 0
 
 
+def test_the_page_has_the_fit_and_its_errors():
+    page = (clock.TABLE.parents[1] / "docs" / "npu.md").read_text(encoding="utf-8")
+    assert f"clock.py --fit\n{clock.fit_text(clock.read_rows())}\n```" in page
+
+
 def test_the_cycle_of_a_design():
     board = ULX3S.model_copy(update={"cycle": CYCLE})
     demand = Demand(board, Tile(64, 4, 16, 2, 8), 4)

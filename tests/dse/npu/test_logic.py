@@ -91,25 +91,24 @@ def test_parts_that_were_not_fitted():
         found = sum(weight * of for weight, of in zip(weights, features_of(row), strict=True))
         errors[row.part] = max(errors.get(row.part, 0), abs(found / own_luts(row) - 1))
     assert {part: round(100 * error) for part, error in errors.items()} == {
-        "inputs": 21, "maxima": 19, "weights": 20, "elements": 12, "sums": 0,  # of 84 tables, of 80, and of 109
+        "inputs": 22, "weights": 24, "maxima": 19, "elements": 12, "outputs": 3, "sums": 0,  # tables: 85, 84, 109
     }  # fmt: skip
 
 
 def test_whole_engines_are_as_their_parts():
-    """Engines were not fitted."""
-    errors = np.array([
-        (luts / (row.luts + row.memory_luts) - 1, flip_flops / row.flip_flops - 1)
-        for row in ENGINES for luts, flip_flops in [synthesis.counted(row.size)]
-    ])  # fmt: skip
-    assert len(errors)
-    assert (np.abs(errors).max(axis=0) < [0.07, 0.02]).all()
+    """Engines were not fitted; with more samples than words, they have more banks of inputs than are counted."""
+    assert {row.size.S for row in ENGINES} == {2, 8}
+    for row in ENGINES:
+        luts, flip_flops = synthesis.counted(row.size)
+        assert luts == pytest.approx(row.luts + row.memory_luts, rel=0.055)
+        assert flip_flops == pytest.approx(row.flip_flops, rel=0.02 if row.size.S <= row.size.W else 0.03)
 
 
 def test_flip_flops_of_parts_are_counted_from_their_registers():
     for row in PARTS:
         if row.part in synthesis.BEYOND:
             found = float(logic.beyond(entries_of(row.size)).flip_flops[row.part])
-            assert 0 <= found - row.flip_flops <= (22 if row.part == "fbe" else 258), row  # registers in tables, W = 4
+            assert 0 <= found - row.flip_flops <= 22, row
             continue
         T_R, T_P, T_C, W, S = row.size[:5]
         found = float(logic.flip_flops(W, Tile(T_R, T_P, T_C), S)[row.part])
@@ -117,16 +116,15 @@ def test_flip_flops_of_parts_are_counted_from_their_registers():
             row.part, 0
         )
         found += small * (row.memory_luts > 0)
-        # Yosys merges a few registers behind banks of inputs in look-up tables
-        assert abs(found - row.flip_flops) <= max((0.2 if row.part == "inputs" else 0.02) * row.flip_flops, 1), row
+        assert abs(found - row.flip_flops) <= max(0.02 * row.flip_flops, 1), row
 
 
 def test_a_synthesis_can_be_repeated():
     tool("yosys")
-    part, size = "elements", Size(1024, 2, 8, 16, 2)
-    row = synthesis.synthesise(part, size)
-    assert row.sources == synthesis.digest(part, size)
-    assert row._replace(sources="") in [known._replace(sources="") for known in PARTS]
+    for part, size in (("elements", Size(1024, 2, 8, 16, 2)), ("fbe", Size(0, 0, 0, 0, 0, 8, 4, 0))):
+        row = synthesis.synthesise(part, size)
+        assert row.sources == synthesis.digest(part, size)
+        assert row in PARTS
 
 
 def test_the_page_shows_whole_engines_and_which_rows_are_of_older_sources():

@@ -369,13 +369,13 @@ module engine (
   // verilator lint_on UNUSEDSIGNAL
   engine_pkg::beat_t in_turn, of_product;
   engine_pkg::residuals_t sums;
-  logic [TURNED:0] stored_at;  // beats of a store, bit 0 one cycle after each is accepted
+  logic [TURNED-1:0] stored_at;  // beats of a store, bit 0 one cycle after each is accepted
 
   assign place = NUMBER'(places[(TURNED-1)*PLACE_BITS+:PLACE_BITS]);
 
   always_ff @(posedge clk) begin
     places    <= {places[(TURNED-1)*PLACE_BITS-1:0], store_beat.row[PLACE_BITS-1:0]};
-    stored_at <= {stored_at[TURNED-1:0], stores};
+    stored_at <= {stored_at[TURNED-2:0], stores};
     if (start) stored_at <= '0;
   end
 
@@ -397,7 +397,7 @@ module engine (
       .addition  (of.addition),
       .comes     (writes && written.residual),
       .read_words(words),
-      .pops      (stored_at[TURNED]),
+      .pops      (stored_at[TURNED-1]),
       .words     (of_product),
       .sums
   );

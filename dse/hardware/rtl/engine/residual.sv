@@ -11,7 +11,7 @@ module residual (
     // verilator lint_on UNUSEDSIGNAL
     input  wire                         comes,     // words of the map do
     input  wire engine_pkg::beat_t      read_words,
-    input  wire                         pops,      // in the same cycle as its `words`
+    input  wire                         pops,      // in the cycle before its `words`
     input  wire engine_pkg::beat_t      words,     // of the layer
     output      engine_pkg::residuals_t sums       // four cycles later
 );
@@ -21,7 +21,7 @@ module residual (
   localparam int AHEAD_BITS = engine_pkg::AHEAD_BITS;
 
   logic [AHEAD_BITS-1:0] written_at, read_at;
-  engine_pkg::beat_t read, added;
+  engine_pkg::beat_t from_ram, read, added;
   engine_pkg::addition_t of;
 
   ram #(
@@ -35,11 +35,12 @@ module residual (
       .write_address(written_at),
       .write_data   (read_words),
       .read_address (read_at),
-      .read_data    (read)
+      .read_data    (from_ram)
   );
 
   always_ff @(posedge clk) begin
     of    <= addition[engine_pkg::ADDITION_BITS-1:0];
+    read  <= from_ram;  // a memory's word comes late in its cycle
     added <= words;
     if (comes) written_at <= written_at + 1'b1;
     if (pops && of.adds) read_at <= read_at + 1'b1;

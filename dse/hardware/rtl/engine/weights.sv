@@ -51,13 +51,13 @@ module weights #(
     engine_pkg::column_t column, at;
     logic [SLOT_BITS-1:0] sample, sample_now;
     logic [PLACE_BITS-1:0] at_now;
-    assign column = as_two ? BITS'(2 * E + upper) : of_two ? BITS'(E / 2) : BITS'(E);
-    assign at     = column + BITS'(W) - begins[sample_now*BITS+:BITS];
+    assign at = column + BITS'(W) - begins[sample_now*BITS+:BITS];
     always_comb begin
       sample = '0;
       for (int j = 0; j < S - 1; j++) if (column >= ends[j*BITS+:BITS]) sample = SLOT_BITS'(j + 1);
     end
     always_ff @(posedge clk) begin
+      column      <= as_two ? BITS'(2 * E + upper) : of_two ? BITS'(E / 2) : BITS'(E);
       sample_now  <= sample;
       hit[upper]  <= at < count;
       at_now      <= PLACE_BITS'(NUMBER'(at) % W);
