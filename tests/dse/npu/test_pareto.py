@@ -66,7 +66,7 @@ asked = st.sampled_from(
 )
 
 
-@settings(max_examples=60 if COMPILED else 8)
+@settings(max_examples=100 if COMPILED else 8)
 @given(
     st.lists(any_gemm, min_size=1, max_size=2), st.integers(1, 8), st.integers(1, 12),
     st.sampled_from([0.05, 0.2, 1.6]), st.integers(1, 3), modes, asked, st.none() | st.integers(1, 6),

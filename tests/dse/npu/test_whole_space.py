@@ -91,7 +91,7 @@ def test_a_space_has_the_largest_T_R_of_every_design(monkeypatch):
     assert several > 0
 
 
-@pytest.mark.parametrize("seed", range(CASES // 2))
+@pytest.mark.parametrize("seed", range(CASES))
 def test_more_of_anything_is_never_worse(seed):
     """But for the clock: a burst takes whole cycles, and of a faster clock more of them (docs/search.md, Pruning)."""
     network, board, options = random_case(1_000_000 + seed)
