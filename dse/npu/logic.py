@@ -219,12 +219,11 @@ def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dic
         "inputs": 2 * word * T_P * S * V
         + N * (word + 3 + bits(W) + 2 * line_bits)
         + word * np.minimum(2 * T_P, W)
-        + (2 * S - 1) * line_bits
+        + (2 * S + 1) * line_bits
         + (5 * S - 1) * bits(N)
         + 2 * S
         + 2 * T_P
         + 2 * bits(2 * T_P + 1)
-        + 2 * line_bits
         + 3,
         "outputs": V * (word * W * (groups + 1) + (W + 4) * row_bits + (2 * W + 1) * bits(groups) + 2 * bits(W) + 3),
         "residual": 3 * (2 * word + 2**MOVE_BITS) * W + 22,
