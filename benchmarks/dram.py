@@ -8,10 +8,12 @@ LiteDRAM's generator writes the controller, which is used as it is; it, the NPU 
 Software brings the DRAM up with the sequence that LiteDRAM writes, hands inputs over through a port of its own, gives
 the NPU its commands by registers, and compares each output with the reference in integers.
 
-Two constants of the port are *calibrated* with three layers, the longest of each kind of convolution in the network
-``blocks``.  The share of cycles in which it takes a beat is the least squares of relative differences of their cycles.
-These hardly depend on the latency, so it comes from the shortest time before a layer of ``blocks``, in which the NPU
-reads what describes the layer, and waits for no write.  All other layers are *predicted* with both.
+Constants of the port are *calibrated* with three layers, the longest of each kind of convolution in the network
+``blocks`` on the first of two designs.  The share of cycles in which it takes a beat is the least squares of relative
+differences of their cycles.  These hardly depend on the latency, so it comes from the shortest time before a layer of
+``blocks``, in which the NPU reads what describes the layer, and waits for no write.  Where a memory takes long to turn
+to writing, a fourth layer, on the design whose small tiles turn often, gives the cycles of a turn.  All other layers
+are *predicted*.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -68,11 +71,26 @@ MEMORIES: dict[str, dict[str, Any]] = {
 HALF_RATE = {"ulx3s": ["--half-rate", "MT48LC16M16"]}
 """Boards whose memory has twice the clock (``dram_controller.py``)."""
 
-TILE, B_MAX = Tile(256, 4, 16), 3
+TURNS = {"ulx3s"}
+"""Boards of which the cycles of a turn are calibrated: on the others they explain nothing (docs/hardware.md)."""
+
+LARGE, SMALL, B_MAX = "<256,4,16>", "<64,4,4>", 3
+TILES = {LARGE: Tile(256, 4, 16), SMALL: Tile(64, 4, 4)}
 KINDS = ("3x3", "1x1", "depthwise", "fc")
 """The first three calibrate; "fc" has one row."""
 
+MOST_TURN = 100
+"""Cycles of a turn that are tried."""
+
 NETWORKS = ("blocks", "digits")
+
+
+class Constants(NamedTuple):
+    """The share of cycles in which a port takes a beat, the cycles to a beat, and those of a turn."""
+
+    ready: float
+    latency: int
+    turn: int
 
 
 class Ran(NamedTuple):
@@ -103,33 +121,34 @@ Designed = tuple[DesignTable, FbcbTable]
 
 
 @cache
-def designed(board: str, name: str) -> Designed:
+def designed(board: str, tile: str, name: str) -> Designed:
     """The design of a network on a board, searched as if its port were always ready and took any address."""
-    platform = with_port(load_platform(board).without_bus(), 1.0, PORT_LATENCY_CYCLES)
+    platform = with_port(load_platform(board).without_bus(), Constants(1.0, PORT_LATENCY_CYCLES, 0))
     network = build_network(quantised(name).file, name)
-    options = SearchOptions(tile=TILE, b_max=B_MAX)
+    options = SearchOptions(tile=TILES[tile], b_max=B_MAX)
     return tabulate_design(network, platform, options, search(network, platform, options))
 
 
-def with_port(board: Board, ready: float, latency: int) -> Board:
-    """A board whose port is ready in a share of the cycles, and answers after some."""
-    gb_s = ready * board.usual_port_words * board.word_bits / 8 * board.clock_hz / 1e9
-    return board.model_copy(update={"bandwidth_gb_s": gb_s, "port_latency_cycles": float(latency)})
+def with_port(board: Board, port: Constants) -> Board:
+    """A board with a port of these constants."""
+    gb_s = port.ready * board.usual_port_words * board.word_bits / 8 * board.clock_hz / 1e9
+    cycles = {"port_latency_cycles": float(port.latency), "port_turn_cycles": float(port.turn)}
+    return board.model_copy(update={"bandwidth_gb_s": gb_s, **cycles})
 
 
-def table_of(board: str, name: str, ready: float, latency: int) -> dict[str, list[int]]:
+def table_of(board: str, tile: str, name: str, port: Constants) -> dict[str, list[int]]:
     """Cycles of every layer, by batch, as the latency table counts them with the board's bus."""
-    design, fbcb = designed(board, name)
-    platform = with_port(load_platform(board), ready, latency)
+    design, fbcb = designed(board, tile, name)
+    platform = with_port(load_platform(board), port)
     cycles = layer_costs(design.model_copy(update={"platform": platform}), fbcb).time_s * platform.clock_hz
     layers = (layer.operator for layer in design.network.layers)
     return {layer: [round(one) for one in row] for layer, row in zip(layers, cycles.tolist(), strict=True)}
 
 
 @cache
-def layers_of(board: str, name: str) -> list[str]:
+def layers_of(board: str, tile: str, name: str) -> list[str]:
     """The products in the order of their numbers."""
-    return list(jobs_of(quantised(name).network, *designed(board, name)))
+    return list(jobs_of(quantised(name).network, *designed(board, tile, name)))
 
 
 def kind_of(name: str, layer: str) -> str:
@@ -164,9 +183,9 @@ def without_software(headers: Path) -> None:
         (headers / name).touch()
 
 
-def simulate(board: str, name: str, folder: Path) -> list[Ran]:
+def simulate(board: str, tile: str, name: str, folder: Path) -> list[Ran]:
     """Every layer of a network, run without a fault."""
-    design, fbcb = designed(board, name)
+    design, fbcb = designed(board, tile, name)
     words = int(design.port.words)
     write_design(folder / "design", design, fbcb)
     write_latency(folder / "design")
@@ -183,165 +202,168 @@ def simulate(board: str, name: str, folder: Path) -> list[Ran]:
     return [Ran(*map(int, line.split()[1:])) for line in text.splitlines() if line.startswith("layer ")]
 
 
-class Named(NamedTuple):
-    """A layer that ran, of a network, and its kind."""
+class Layer(NamedTuple):
+    """A layer that ran, of a network on a design, and its kind."""
 
+    tile: str
     network: str
     layer: str
     kind: str
     ran: Ran
 
 
-def named(run: dict[str, Any]) -> list[Named]:
+def layers_that_ran(run: dict[str, Any]) -> list[Layer]:
     """The layers that ran on a board."""
-    return [
-        Named(name, layer, kind, Ran(*ran))
-        for name, runs in run["runs"].items()
-        for layer, kind, ran in zip(run["layers"][name], run["kinds"][name], runs, strict=True)
-    ]
+    return [Layer(*layer, Ran(*ran)) for *layer, ran in run["runs"]]
 
 
-def longest(ran: list[Named], kind: str) -> Named:
+def longest(every: list[Layer], tile: str, kind: str) -> Layer:
     """The longest layer of a kind in ``blocks``."""
-    return max((one for one in ran if (one.network, one.kind) == ("blocks", kind)), key=lambda one: one.ran.cycles)
+    of = [one for one in every if (one.tile, one.network, one.kind) == (tile, "blocks", kind)]
+    return max(of, key=lambda one: one.ran.cycles)
 
 
-def waiting(board: str, ready: float, latency: int) -> int:
-    """Cycles before a layer that waits for no write."""
-    design, fbcb = designed(board, "blocks")
-    return cycles_between(port_of(with_port(design.platform, ready, latency), design.tile), fbcb.b_max)
+def calibrating(board: str, every: list[Layer], kinds: Sequence[str]) -> list[Layer]:
+    """The layers that calibrate a board: of the last one the small tiles turn often."""
+    turning = [longest(every, SMALL, KINDS[0])] if board in TURNS else []
+    return [longest(every, LARGE, kind) for kind in kinds] + turning
 
 
-def latency_of(board: str, late: int, ready: float) -> int:
-    """Cycles to a beat, from the shortest time before a layer."""
-    return max(1, late - waiting(board, ready, 0))
+def waiting(board: str, ready: float) -> int:
+    """Cycles before a layer that waits for no write, beside the latency."""
+    design, fbcb = designed(board, LARGE, "blocks")
+    return cycles_between(port_of(with_port(design.platform, Constants(ready, 0, 0)), design.tile), fbcb.b_max)
 
 
-def fitted(board: str, measured: list[Named], late: int) -> tuple[float, int]:
-    """The share of cycles with the least squares of relative differences over layers that ran, and the latency."""
+def fitted(board: str, measured: list[Layer], late: int) -> Constants:
+    """The constants with the least squares of relative differences over layers that ran.
 
-    def error(ready: float) -> float:
-        table = table_of(board, "blocks", ready, latency_of(board, late, ready))
-        return sum((table[one.layer][one.ran.b - 1] / one.ran.cycles - 1) ** 2 for one in measured)
+    ``late``: the shortest time before a layer.
+    """
 
-    ready: float = min((share / 1000 for share in range(50, 1001)), key=error)
-    return ready, latency_of(board, late, ready)
+    def port(thousandths: int, turn: int) -> Constants:
+        return Constants(thousandths / 1000, max(1, late - waiting(board, thousandths / 1000)), turn)
+
+    def error(thousandths: int, turn: int) -> float:
+        tables = {one.tile: table_of(board, one.tile, "blocks", port(thousandths, turn)) for one in measured}
+        return sum((tables[one.tile][one.layer][one.ran.b - 1] / one.ran.cycles - 1) ** 2 for one in measured)
+
+    tried = []
+    for turn in range(MOST_TURN + 1 if board in TURNS else 1):
+        about = min(range(50, 1001, 10), key=lambda ready, turn=turn: error(ready, turn))  # type: ignore[misc]
+        near = range(max(about - 15, 50), min(about + 15, 1000) + 1)
+        tried.append(min((error(ready, turn), ready, turn) for ready in near))
+    _, *best = min(tried)
+    return port(*best)
 
 
 def fit(board: str, run: dict[str, Any], kinds: tuple[str, ...]) -> dict[str, Any]:
     """The port by layers of three kinds, and what it predicts of each layer."""
-    every = named(run)
-    late = min(one.ran.late for one in every if one.network == "blocks")
-    ready, latency = fitted(board, [longest(every, kind) for kind in kinds], late)
-    tables = {name: table_of(board, name, ready, latency) for name in run["runs"]}
-    table = {
-        name: [tables[name][one.layer][one.ran.b - 1] for one in every if one.network == name] for name in run["runs"]
-    }
-    return {"kinds": kinds, "ready": ready, "latency": latency, "table": table}
+    every = layers_that_ran(run)
+    late = min(one.ran.late for one in every if (one.tile, one.network) == (LARGE, "blocks"))
+    by = calibrating(board, every, kinds)
+    port = fitted(board, by, late)
+    tables = {of: table_of(board, *of, port) for of in {(one.tile, one.network) for one in every}}
+    table = [tables[one.tile, one.network][one.layer][one.ran.b - 1] for one in every]
+    return {"kinds": kinds, **port._asdict(), "calibrated": [every.index(one) for one in by], "table": table}
 
 
 def digest(board: str) -> str:
     """Twelve digits for what a board runs."""
     texts = [path.read_text(encoding="utf-8") for path in (*NPU_FILES, *BENCH, CONTROLLER)]
-    texts.append(repr((MEMORIES[board], TILE, B_MAX)))
+    texts.append(repr((MEMORIES[board], TILES, B_MAX)))
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
 
 
 def measure(board: str) -> dict[str, Any]:
-    """Run every network on a board."""
-    runs = {}
-    for name in NETWORKS:
+    """Run every network on a board, with each design."""
+    runs = []
+    for tile, name in product(TILES, NETWORKS):
         with TemporaryDirectory() as folder:
-            runs[name] = simulate(board, name, Path(folder))
-    platform, memory = designed(board, NETWORKS[0])[0].platform, MEMORIES[board]
+            ran = simulate(board, tile, name, Path(folder))
+        layers = layers_of(board, tile, name)
+        runs += [Layer(tile, name, layers[one.layer], kind_of(name, layers[one.layer]), one) for one in ran]
+    platform, memory = load_platform(board), MEMORIES[board]
     about = f"{memory['sdram_module']} ({memory['memtype']}), {platform.clock_mhz:g} MHz"
-    layers = {name: layers_of(board, name) for name in NETWORKS}
-    run = {
-        "sources": digest(board),
-        "about": f"{about}, beats of {platform.usual_port_words} words",
-        "layers": {name: [layers[name][one.layer] for one in runs[name]] for name in NETWORKS},
-        "kinds": {name: [kind_of(name, layers[name][one.layer]) for one in runs[name]] for name in NETWORKS},
-        "runs": runs,
-    }
-    every = named(run)
-    return run | {"calibrated": {kind: every.index(longest(every, kind)) for kind in KINDS}}
+    return {"sources": digest(board), "about": f"{about}, beats of {platform.usual_port_words} words", "runs": runs}
 
 
 class Row(NamedTuple):
-    """A layer of the results."""
+    """A layer of the results, and its cycles by the table."""
 
-    network: str
-    layer: str
-    kind: str
+    layer: Layer
     calibrated: bool
     table: int
-    ran: Ran
 
     @property
     def difference(self) -> float:
         """Of the table from what ran, as a share of it."""
-        return self.table / self.ran.cycles - 1
+        return self.table / self.layer.ran.cycles - 1
 
 
 def rows_of(run: dict[str, Any], fit: dict[str, Any]) -> list[Row]:
     """Every layer of a board, with one of its fits."""
-    own = {run["calibrated"][kind] for kind in fit["kinds"]}
-    return [
-        Row(
-            name, run["layers"][name][at], run["kinds"][name][at], name == "blocks" and at in own,
-            fit["table"][name][at], Ran(*ran),
-        )
-        for name, of in run["runs"].items() for at, ran in enumerate(of)
-    ]  # fmt: skip
+    every = zip(layers_that_ran(run), fit["table"], strict=True)
+    return [Row(layer, at in fit["calibrated"], table) for at, (layer, table) in enumerate(every)]
 
 
 def difference(rows: list[Row]) -> float:
     """Of the table from what ran, of all layers in sum."""
-    return sum(row.table for row in rows) / sum(row.ran.cycles for row in rows) - 1
+    return sum(row.table for row in rows) / sum(row.layer.ran.cycles for row in rows) - 1
 
 
 def line(name: str, rows: list[Row]) -> str:
     """Layers in sum."""
-    cycles, table = sum(row.ran.cycles for row in rows), sum(row.table for row in rows)
+    cycles, table = sum(row.layer.ran.cycles for row in rows), sum(row.table for row in rows)
     worst = max((row.difference for row in rows), key=abs)
-    asked, moved = (sum(sum(row.ran[at : at + 2]) for row in rows) for at in (4, 6))
+    asked, moved = (sum(sum(row.layer.ran[at : at + 2]) for row in rows) for at in (4, 6))
     shares = f"{100 * difference(rows):>+11.1f} %{100 * worst:>+9.1f} %{moved / asked:>7.2f}"
     return f"{name:<22}{len(rows):>6}{cycles:>12,}{table:>12,}{shares}"
 
 
 def products_of(rows: list[Row]) -> list[Row]:
     """The rows without pools, which read a word here and there."""
-    return [row for row in rows if row.kind != "pool"]
+    return [row for row in rows if row.layer.kind != "pool"]
+
+
+def predicted(rows: list[Row], tile: str) -> list[Row]:
+    """The rows of a design that did not calibrate."""
+    return [row for row in rows if row.layer.tile == tile and not row.calibrated]
+
+
+def tile_text(rows: list[Row], tile: str) -> list[str]:
+    """The lines of a design."""
+    of = predicted(rows, tile)
+    text = [f"{tile:<22}{'layers':>6}{'LiteDRAM':>12}{'table':>12}{'difference':>13}{'largest':>11}{'beats':>7}"]
+    by = [row for row in rows if row.layer.tile == tile and row.calibrated]
+    text += [line("calibrated", by)] if by else []
+    for name, kind in product(NETWORKS, (*KINDS, "pool")):
+        own = [row for row in of if (row.layer.network, row.layer.kind) == (name, kind)]
+        text += [line(f"{name}, {kind}", own)] if own else []
+    return [*text, line("predicted, products", products_of(of)), line("predicted, in all", of)]
 
 
 def board_text(board: str, run: dict[str, Any]) -> str:
-    """The table of a board."""
+    """The tables of a board."""
     first, *others = run["fits"]
-    rows = rows_of(run, first)
-    predicted = [row for row in rows if not row.calibrated]
-    port = f"ready in {100 * first['ready']:.1f} % of cycles, latency {first['latency']}"
+    port = f"ready in {100 * first['ready']:.1f} % of cycles, latency {first['latency']}, turn {first['turn']}"
     text = [f"{board}: {run['about']}; {port}"]
-    text.append(f"{'':<22}{'layers':>6}{'LiteDRAM':>12}{'table':>12}{'difference':>13}{'largest':>11}{'beats':>7}")
-    text += [line("calibrated", [row for row in rows if row.calibrated])]
-    for name in NETWORKS:
-        own = [row for row in predicted if row.network == name]
-        by_kind = {kind: [row for row in own if row.kind == kind] for kind in (*KINDS, "pool")}
-        text += [line(f"{name}, {kind}", rows) for kind, rows in by_kind.items() if rows]
-    text.append(line("predicted, products", products_of(predicted)))
-    text.append(line("predicted, in all", predicted))
+    for tile in TILES:
+        text += tile_text(rows_of(run, first), tile)
     for other in others:
-        by = products_of([row for row in rows_of(run, other) if not row.calibrated])
-        text.append(f"products by {', '.join(other['kinds'])} instead: {100 * difference(by):+.1f} %")
+        each = [100 * difference(products_of(predicted(rows_of(run, other), tile))) for tile in TILES]
+        text.append(f"products by {', '.join(other['kinds'])} instead: {' and '.join(f'{one:+.1f} %' for one in each)}")
     return "\n".join(text)
 
 
 def layers_text(results: dict[str, Any]) -> str:
     """Every layer that ran."""
     return "\n".join(
-        f"{board}  {row.network:<7}{row.layer:<12}{row.kind:<10}b = {row.ran.b}{row.ran.cycles:>10,}{row.table:>10,}"
-        f"{100 * row.difference:>+8.1f} %{' calibrated' if row.calibrated else ''}"
+        f"{board}  {of.tile:<12}{of.network:<7}{of.layer:<12}{of.kind:<10}b = {of.ran.b}{of.ran.cycles:>10,}"
+        f"{row.table:>10,}{100 * row.difference:>+8.1f} %{' calibrated' if row.calibrated else ''}"
         for board, run in results.items()
         for row in rows_of(run, run["fits"][0])
+        for of in [row.layer]
     )
 
 

@@ -167,11 +167,11 @@ int main(int argc, char **argv) {
   while (!(read_register(FLUIDB_STATUS) & FLUIDB_STATUS_IDLE)) tick();
   write_memory(0, memory);
   write_register(FLUIDB_BASE, BASE);
-  write_register(FLUIDB_RECORDS, commands[3]);
+  write_register(FLUIDB_RECORDS, commands[4]);
   write_register(FLUIDB_ENABLE, FLUIDB_EVENT_DONE);
 
   uint64_t checked = 0, faults = 0;
-  for (size_t at = 5; at < commands.size();) {
+  for (size_t at = 6; at < commands.size();) {
     const Number command = commands[at], *of = &commands[at + 1];
     now = since = 0;
     if (command == WRITE || command == EXPECT) {

@@ -77,3 +77,4 @@ class Port(NamedTuple):
     cycles: Any
     latency: float  # cycles from asking for a beat to its arrival
     aligned: float = 1.0  # 1 if a beat of the bus lies at multiples of its words, 0 if anywhere: the NPU without a bus
+    turn: float = 0.0  # cycles that the memory takes to turn to writing, and back

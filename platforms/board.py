@@ -72,6 +72,8 @@ class Board(Platform):
         up to 64, as where it is too narrow.
     port_latency_cycles : float
         Cycles of the NPU from asking for a beat to its arrival.
+    port_turn_cycles : float
+        Cycles that the memory takes to turn to writing, and back, in which it moves nothing.
     mac_pj, on_chip_pj_per_word, off_chip_pj_per_word : float, optional
         Energy of a MAC, of a word that is read or written in a buffer, and of such a word off chip.
     static_w : float, optional
@@ -103,6 +105,7 @@ class Board(Platform):
     pixels: Annotated[list[Annotated[int, Field(ge=1, le=64)]], Field(min_length=1)] = ONE_PIXEL
     port_words: Annotated[int, Field(ge=1, le=4096)] | None = None
     port_latency_cycles: Annotated[float, Field(ge=0, le=1e6)] = PORT_LATENCY_CYCLES
+    port_turn_cycles: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     mac_pj: Amount | None = None
     on_chip_pj_per_word: Amount | None = None
     off_chip_pj_per_word: Amount | None = None
@@ -123,7 +126,7 @@ class Board(Platform):
     @model_serializer(mode="wrap")
     def _stated(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A file has no key for pixels if its board allows one only, and none for what most boards do not state."""
-        usual = {"pixels": ONE_PIXEL, "host": None, "cycle": None, "luts_per_lut6": 1.0}
+        usual = {"pixels": ONE_PIXEL, "host": None, "cycle": None, "luts_per_lut6": 1.0, "port_turn_cycles": 0.0}
         return {key: value for key, value in write(self).items() if key not in usual or value != usual[key]}
 
     @property

@@ -277,15 +277,19 @@ def test_batches_of_the_board_have_places_and_only_what_runs_leaves():
 
 @pytest.mark.parametrize("board", dram.MEMORIES)
 def test_three_layers_predict_the_others_with_a_dram(board: str):
-    """Products in sum within 5 %; the board's file states what they calibrated."""
+    """Products in sum within 5 %, small tiles too if turns are calibrated; the board's file states the constants."""
     run = dram.read_results()[board]
     rows, first, platform = dram.rows_of(run, run["fits"][0]), run["fits"][0], load_platform(board)
-    assert [row.kind for row in rows if row.calibrated] == list(first["kinds"])
-    predicted = dram.products_of([row for row in rows if not row.calibrated])
-    assert len(predicted) == 31
-    assert abs(dram.difference(predicted)) < 0.05
-    stated = dram.with_port(platform, first["ready"], first["latency"])
+    turns = board in dram.TURNS
+    calibrated = [(row.layer.tile, row.layer.kind) for row in rows if row.calibrated]
+    assert calibrated == [(dram.LARGE, kind) for kind in first["kinds"]] + [(dram.SMALL, "3x3")] * turns
+    for tile, count in ((dram.LARGE, 31), *([(dram.SMALL, 33)] * turns)):
+        predicted = dram.products_of(dram.predicted(rows, tile))
+        assert len(predicted) == count
+        assert abs(dram.difference(predicted)) < 0.05
+    stated = dram.with_port(platform, dram.Constants(first["ready"], first["latency"], first["turn"]))
     assert platform.port_latency_cycles == stated.port_latency_cycles
+    assert platform.port_turn_cycles == stated.port_turn_cycles
     assert platform.bandwidth_gb_s == pytest.approx(stated.bandwidth_gb_s, rel=1e-3)
     assert f"in {100 * first['ready']:.1f} % of cycles" in platform.sources["bandwidth_gb_s"]
 
@@ -293,16 +297,21 @@ def test_three_layers_predict_the_others_with_a_dram(board: str):
 def test_the_constants_of_a_port_are_found_again(monkeypatch: pytest.MonkeyPatch):
     """Of times that a simple table makes of them; the fit knows only layers that ran."""
 
-    def table(_: str, __: str, ready: float, latency: int) -> dict[str, list[int]]:
-        return {str(beats): [round(max(900, beats / ready) + latency)] for beats in (40, 3_000, 9_000)}
+    def table(_: str, tile: str, __: str, port: dram.Constants) -> dict[str, list[int]]:
+        turns = 200 if tile == dram.SMALL else 3
+        cycles = {beats: max(900, beats / port.ready) + turns * port.turn for beats in (40, 3_000, 9_000)}
+        return {str(beats): [round(of + port.latency)] for beats, of in cycles.items()}
 
     monkeypatch.setattr(dram, "table_of", table)
-    monkeypatch.setattr(dram, "waiting", lambda board, ready, latency: 50 + round(64 / ready) + latency)
-    cycles = table("", "", 0.37, 31)
-    ran = [dram.Ran(at, 1, of, 90 + at + 173 + 31, 0, 0, 0, 0) for at, (of,) in enumerate(cycles.values())]
-    ran[1] = ran[1]._replace(late=50 + 173 + 31)
-    named = [dram.Named("blocks", layer, "", one) for layer, one in zip(cycles, ran, strict=True)]
-    assert dram.fitted("", named, min(one.late for one in ran)) == (0.37, 31)
+    monkeypatch.setattr(dram, "waiting", lambda board, ready: 50 + round(64 / ready))
+    for name, port in (("arty-a7", dram.Constants(0.37, 31, 0)), ("ulx3s", dram.Constants(0.812, 4, 26))):
+        late = 50 + round(64 / port.ready) + port.latency
+        every = [
+            dram.Layer(tile, "blocks", layer, "", dram.Ran(0, 1, cycles, 0, 0, 0, 0, 0))
+            for tile in dram.TILES
+            for layer, (cycles,) in table("", tile, "", port).items()
+        ]
+        assert dram.fitted(name, every, late) == port
 
 
 def test_a_netlist_is_the_same_whatever_its_names_and_lines():

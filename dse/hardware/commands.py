@@ -81,7 +81,7 @@ class Script:
         self.layers: list[Any] = [network.layer(name) for name in timed]
         self.stages = stages_of(network)
         self.numbers = {name: number for number, name in enumerate(timed)}
-        head = [port.ready, port.cycles, port.latency, 0, cycles_between(port, memory.b_max)]
+        head = [port.ready, port.cycles, port.latency, port.turn, 0, cycles_between(port, memory.b_max)]
         self.parts = [np.array(head, "<u4")]
 
     def add(self, *words: int) -> None:

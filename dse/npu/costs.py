@@ -42,7 +42,7 @@ class Cause(StrEnum):
     UNALIGNED_BEATS = "unaligned_beats"  # it would not, if no beat lay in two lines of an aligned bus
     FIRST_LOAD = "first_load"  # before the first product
     LAST_STORE = "last_store"  # after the last one
-    BUFFERS = "buffers"  # loads and products wait for one another in turn
+    BUFFERS = "buffers"  # loads and products wait for one another in turn, or the memory turns to writing
 
     @property
     def label(self) -> str:

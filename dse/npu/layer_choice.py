@@ -299,7 +299,7 @@ def run_designs(tiles, work, layouts, engines, mode, choice, figures):
     room = np.empty(layouts.codes * len(layouts.table))
     for d in range(tiles.shape[2]):
         of_all = engines.port
-        port = Port(of_all.words[d], of_all.ready[d], of_all.cycles[d], of_all.latency, of_all.aligned)
+        port = Port(of_all.words[d], of_all.ready[d], of_all.cycles[d], of_all.latency, of_all.aligned, of_all.turn)
         engine = EngineTimes(port, engines.drain[d], engines.samples[d], engines.words_per_cycle[d], engines.prices)
         for s in range(stages):
             for i in range(batches):

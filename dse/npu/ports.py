@@ -38,4 +38,5 @@ def port_of(board: Board, tiles: Tiles | Tile) -> Port:
     words = words_of(board, tiles).astype(np.float64)
     share = np.minimum(board.words_per_cycle / words, 1.0)
     cycles = 2.0 ** (16 + np.maximum(-np.floor(np.log2(share)), 0))
-    return Port(words, np.floor(share * cycles), cycles, float(ceil(board.port_latency_cycles)), float(board.aligned))
+    latency, turn = map(ceil, (board.port_latency_cycles, board.port_turn_cycles))
+    return Port(words, np.floor(share * cycles), cycles, float(latency), float(board.aligned), float(turn))

@@ -1,10 +1,10 @@
 """The NPU as built: it runs a layer tile by tile (docs/model.md, Time of a layer), compiled.
 
 Symbols are as in :mod:`.kernels`.  ``port`` is (words of a beat, numerator and denominator of the share of cycles in
-which it is ready, latency, whether its bus is aligned).  ``source`` is (rows of a line of the map from which inputs
-come, or 0 if the inputs of all rows follow one another; words from the input of one row to the input of the next, or 0
-if the inputs of each row follow one another; step and window of :class:`fluidb.models.Layer`).  Times are cycles,
-float64 that hold whole numbers.
+which it is ready, latency, whether its bus is aligned, cycles to turn to writing and back).  ``source`` is (rows of a
+line of the map from which inputs come, or 0 if the inputs of all rows follow one another; words from the input of one
+row to the input of the next, or 0 if the inputs of each row follow one another; step and window of
+:class:`fluidb.models.Layer`).  Times are cycles, float64 that hold whole numbers.
 """
 
 from typing import Any, NamedTuple
@@ -64,9 +64,15 @@ def burst(beats, port):
 
 
 @formula
+def written(beats, port):
+    """Cycles of a burst that stores beats: the memory turns to writing, and back."""
+    return burst(beats, port) + (port[5] if beats > 0 else 0.0)
+
+
+@formula
 def slower(port, share):
     """A port of which a share of the beats costs two."""
-    return Port(port[0], port[1], np.ceil(port[2] * (1 + share)), port[3], port[4])
+    return Port(port[0], port[1], np.ceil(port[2] * (1 + share)), port[3], port[4], port[5])
 
 
 @formula
@@ -76,15 +82,14 @@ def share_times(beats, port, adds):
     The other chunks are read within the last one.  If nothing is added, the first two are 0.
     """
     if adds == 0 or beats == 0:
-        return 0.0, 0.0, burst(beats, port)
+        return 0.0, 0.0, written(beats, port)
     there, first = burst(1, port) + port[3] + ADD_START, min(beats, AHEAD)
     whole = np.floor((beats - first) / AHEAD)
-    rest, store = beats - first - whole * AHEAD, burst(first, port)
+    rest, store = beats - first - whole * AHEAD, written(first, port)
     if whole > 0:
-        each = burst(AHEAD, port)
-        store += whole * (max(each, there) + each)
+        store += whole * (max(burst(AHEAD, port), there) + written(AHEAD, port))
     if rest > 0:
-        store += max(burst(rest, port), there) + burst(rest, port)
+        store += max(burst(rest, port), there) + written(rest, port)
     return burst(first, port), there, store
 
 

@@ -75,7 +75,7 @@ def run(gemm, tile, layout, rows, port, drain, source=(0, 1), adds=False, second
     of a share before the load that the share follows.
     """
     V = tile[3]
-    words, ready, of_cycles, latency, *_ = port
+    words, ready, of_cycles, latency, _, turn = port
     of_loads, of_stores = (Fraction(ceil(of_cycles * (1 + share))) / Fraction(ready) for share in seconds)
 
     def burst(count, pace=of_stores):
@@ -91,7 +91,7 @@ def run(gemm, tile, layout, rows, port, drain, source=(0, 1), adds=False, second
         for number, count in enumerate(chunks):
             if number:
                 free, there = read(free, chunks[number:])
-            free = max(free, there) + burst(count)
+            free = max(free, there) + burst(count) + turn
         return free
 
     def chunks_of(count):

@@ -2,9 +2,9 @@
 //
 //   npu_tb MEMORY COMMANDS
 //
-// MEMORY is words, COMMANDS numbers (memory.hpp), both with the lowest byte first.  COMMANDS begins with `num`, `den` and
-// latency (the memory is ready in `num` of `den` cycles; cycles to a beat's words), the address of the records, and the
-// cycles from `start`, or from the end of a layer, to the first burst of the next.  Then, each after its number in memory.hpp:
+// MEMORY is words, COMMANDS numbers (memory.hpp), both with the lowest byte first.  COMMANDS begins with `num`, `den`,
+// latency and `turn` (memory.hpp), the address of the records, and the cycles from `start`, or from the end of a layer, to
+// the first burst of the next.  Then, each after its number in memory.hpp:
 //
 //   WRITE: address, words, the words, as many in each number as it holds; the host writes into the memory
 //   EXPECT: the same; these words have to be there
@@ -151,20 +151,21 @@ template <typename Word> static bool read_file(const char *path, std::vector<Wor
 int main(int argc, char **argv) {
   Bench bench;
   std::vector<Number> commands;
-  if (argc != 3 || !read_file(argv[1], bench.memory.words) || !read_file(argv[2], commands) || commands.size() < 5) {
+  if (argc != 3 || !read_file(argv[1], bench.memory.words) || !read_file(argv[2], commands) || commands.size() < 6) {
     fprintf(stderr, "usage: %s MEMORY COMMANDS\n", argv[0]);
     return 2;
   }
   bench.memory.num = commands[0];
   bench.memory.den = commands[1];
   bench.memory.latency = commands[2];
-  bench.npu.records = commands[3];
-  bench.between = commands[4];
+  bench.memory.turn = commands[3];
+  bench.npu.records = commands[4];
+  bench.between = commands[5];
   bench.npu.clk = 0;
   bench.npu.eval();
   bench.reset(1);
 
-  for (size_t at = 5; at < commands.size();) {
+  for (size_t at = 6; at < commands.size();) {
     const Number command = commands[at], *of = &commands[at + 1];
     if (command == WRITE || command == EXPECT) {
       std::vector<Word> words(of[1]);

@@ -271,7 +271,7 @@ class Software:
 
     async def follow(self, commands: np.ndarray) -> None:
         """Commands of the NPU's testbench (npu_tb.cpp); cycles are not compared."""
-        at = 5
+        at = 6
         while at < len(commands):
             command, of = commands[at], [int(word) for word in commands[at + 1 : at + 5]]
             if command in (CODES["WRITE"], CODES["EXPECT"]):
@@ -344,7 +344,7 @@ async def a_network_runs(dut: Any) -> None:
     assert [await board.read("ID"), await board.read("VERSION")] == OPTIONS["version"]
     digest = "".join([(await board.master.read(board.at["DIGEST"] + 4 * i, 4)).data[::-1].hex() for i in range(8)])
     assert digest == OPTIONS["digest"]
-    await board.write("RECORDS", int(commands[3]))
+    await board.write("RECORDS", int(commands[4]))
     await board.follow(commands)
     await board.reset()
     for broken, status in ((OPTIONS["read"], "READ_ERROR"), (OPTIONS["written"], "WRITE_ERROR")):
@@ -369,7 +369,7 @@ async def a_network_runs(dut: Any) -> None:
 async def a_reset_takes_all_back(dut: Any) -> None:
     """An entry of another layout, which has no record; and a run that the board's reset ends."""
     board, commands = await on_board(dut), np.frombuffer(FILES["commands"], "<u4")
-    await board.write("RECORDS", int(commands[3]))
+    await board.write("RECORDS", int(commands[4]))
     for name, value in zip(("ENTRY_ADDRESS", "ENTRY"), OPTIONS["entry"], strict=True):
         await board.write(name, value)
     await board.fail(commands)
@@ -383,5 +383,5 @@ async def a_reset_takes_all_back(dut: Any) -> None:
     run.cancel()
     board.target.bytes[: len(FILES["memory"])] = FILES["memory"]
     await board.power_up()
-    await board.write("RECORDS", int(commands[3]))
+    await board.write("RECORDS", int(commands[4]))
     await board.follow(commands)

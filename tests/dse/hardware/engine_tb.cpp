@@ -2,9 +2,8 @@
 //
 //   engine_tb JOBS RESULTS
 //
-// Both files are 32-bit words, the lowest byte first.  A job: its descriptor (engine_pkg::job_t); the memory is ready in
-// `num` of `den` cycles; cycles to a beat's words; words of the memory, an even number; the memory, two words of 16 bits
-// in each.  A result: cycles; the memory.
+// Both files are 32-bit words, the lowest byte first.  A job: its descriptor (engine_pkg::job_t); `num`, `den`, latency and
+// `turn` of the memory (memory.hpp); its words, an even number; the memory, two words of 16 bits in each.  A result: cycles; the memory.
 
 #include <cstdio>
 #include <memory>
@@ -38,14 +37,15 @@ int main(int argc, char **argv) {
   tick();
   engine->rst = 0;
 
-  uint32_t head[JOB_WORDS + 4];
-  while (read_words(jobs, head, JOB_WORDS + 4)) {
+  uint32_t head[JOB_WORDS + 5];
+  while (read_words(jobs, head, JOB_WORDS + 5)) {
     for (int i = 0; i < JOB_WORDS; i++) engine->job[JOB_WORDS - 1 - i] = head[i];
     Memory<Vengine> memory;
     memory.num = head[JOB_WORDS];
     memory.den = head[JOB_WORDS + 1];
     memory.latency = head[JOB_WORDS + 2];
-    memory.words.resize(head[JOB_WORDS + 3]);
+    memory.turn = head[JOB_WORDS + 3];
+    memory.words.resize(head[JOB_WORDS + 4]);
     if (!read_words(jobs, memory.words.data(), memory.words.size() / 2)) return 2;
     engine->start = 1;
     engine->eval();

@@ -58,11 +58,10 @@ def error(causes: np.ndarray, cycles: np.ndarray) -> tuple[float, np.ndarray]:
 
 def test_opened_rows_and_turns_are_why_layers_differ() -> None:
     """Of ``blocks`` on the Arty, whose layers of more than 2,000 cycles the port limits; as docs/hardware.md says."""
-    run, timed = (
-        dram.read_results()["arty-a7"],
-        jobs_of(dram.quantised("blocks").network, *dram.designed("arty-a7", "blocks")),
-    )
-    ran = [one for one in dram.named(run) if one.network == "blocks" and one.ran.cycles > 2000 and one.kind != "pool"]
+    run = dram.read_results()["arty-a7"]
+    timed = jobs_of(dram.quantised("blocks").network, *dram.designed("arty-a7", dram.LARGE, "blocks"))
+    every = [one for one in dram.layers_that_ran(run) if (one.tile, one.network) == (dram.LARGE, "blocks")]
+    ran = [one for one in every if one.ran.cycles > 2000 and one.kind != "pool"]
     causes = np.array([moved(timed[one.layer][one.ran.b - 1].job, 8) for one in ran], float)
     cycles = np.array([one.ran.cycles for one in ran], float)
     lines, opened, turns = causes[:, :2].sum(axis=1), causes[:, 2], causes[:, 3]
@@ -79,7 +78,29 @@ def test_opened_rows_and_turns_are_why_layers_differ() -> None:
 
 def test_a_pool_of_a_whole_map_opens_a_row_with_nearly_every_beat() -> None:
     """Where a channel has the words of a row."""
-    job = jobs_of(dram.quantised("blocks").network, *dram.designed("arty-a7", "blocks"))["exit1.pool"][2].job
+    job = jobs_of(dram.quantised("blocks").network, *dram.designed("arty-a7", dram.LARGE, "blocks"))["exit1.pool"][
+        2
+    ].job
     lines, _, opened, _ = moved(job, 8)
     assert job.window.P == ROW
     assert opened > 0.99 * lines
+
+
+def test_turns_are_why_small_tiles_take_longer_on_the_ulx3s() -> None:
+    """Single samples of both networks, on both designs; turns explain nothing on the Arty; as docs/hardware.md says."""
+    said = []
+    for board in ("ulx3s", "arty-a7"):
+        every = [one for one in dram.layers_that_ran(dram.read_results()[board]) if one.ran.b == 1]
+        ran = [one for one in every if one.ran.cycles > 2000 and one.kind != "pool"]
+        causes = []
+        for one in ran:
+            design, fbcb = dram.designed(board, one.tile, one.network)
+            job = jobs_of(dram.quantised(one.network).network, design, fbcb)[one.layer][0].job
+            loads, stores, _, turns = moved(job, int(design.port.words))
+            causes.append((loads + stores, turns))
+        of, cycles = np.array(causes, float), np.array([one.ran.cycles for one in ran], float)
+        by_lines, _ = error(of[:, :1], cycles)
+        with_turns, _ = error(of, cycles)
+        said.append(f"{100 * by_lines:.0f} to {100 * with_turns:.0f} %")
+    text = f"from {said[0]} on the ULX3S and from {said[1]} on the Arty"
+    assert text in " ".join((ROOT / "docs" / "hardware.md").read_text().split()), text

@@ -61,6 +61,7 @@ class Job(NamedTuple):
     num: int
     den: int
     latency: int
+    turn: int
     seed: int
 
 
@@ -158,7 +159,8 @@ def random_job(design: Design, rng: np.random.Generator) -> Job:
             run = run._replace(shared=True, maximum=bool(rng.integers(2)))
         elif rng.random() < 0.4:
             run = run._replace(addition=random_addition(rng))
-        return Job(run, num, den, latency, int(rng.integers(2**31)))
+        turn = int(rng.choice([0, 0, 1, 22]))
+        return Job(run, num, den, latency, turn, int(rng.integers(2**31)))
 
 
 def channels_of(run: jobs.Job) -> int:
@@ -228,7 +230,7 @@ def image(design: Design, job: Job) -> tuple[list[int], Any, Any]:
     if run.addition is not None:
         run = run._replace(addition=run.addition._replace(distance=bases[3] - bases[2]))
     head = jobs.descriptor(run, design.W, *bases[:3])
-    return [*head, job.num, job.den, job.latency, len(before)], before, after
+    return [*head, job.num, job.den, job.latency, job.turn, len(before)], before, after
 
 
 def write_package(design: Design, folder: Path) -> None:
@@ -280,7 +282,7 @@ def simulate(program: Path, design: Design, jobs: list[Job], folder: Path, *, ti
         cycles = int.from_bytes(found[at : at + 4], "little")
         memory = np.frombuffer(found, "<i2", len(after), at + 4)
         at += 4 + 2 * len(after)
-        port = (design.W, job.num, job.den, job.latency)
+        port = (design.W, job.num, job.den, job.latency, 0, job.turn)
         drain, run = naive_engine.drain_of(design.T_P), job.run
         adds, source = run.addition is not None, run.window.source
         expected = naive_engine.run(run.gemm, run.tile, run.layout, run.rows, port, drain, source, adds)
@@ -297,16 +299,16 @@ def test_the_engine_is_the_plain_model(design: Design, tmp_path: Path) -> None:
     found = [random_job(design, rng) for _ in range(JOBS)]
     tile = design.stacked(1)
     rounds_up = jobs.Job(Window.of_product(5, 3), 2, 1, (2, 2, 1, 1), 0, tile, 10, 1, -MOST - 1, MOST)
-    found.append(Job(rounds_up, 1, 1, 2, 0))
+    found.append(Job(rounds_up, 1, 1, 2, 0, 0))
     if design is DEEP:  # a store of more words than are read ahead, in one share and in several
         for P in (2, 7):
             sums = jobs.Addition((0, 2), 1, -MOST - 1, MOST)
             long = jobs.Job(Window.of_product(5, P), 7, 1, (8, 8, 1, 1), 0, tile, 40, 3, -MOST - 1, MOST, addition=sums)
-            found += [Job(long, 8, 9, latency, P) for latency in (2, 90)]
+            found += [Job(long, 8, 9, latency, P, P) for latency in (2, 90)]
     if design is DEEP:  # samples end up to 7 * 9,370 columns beyond a tile: more than 16 bits
         halved = design.stacked(0.5)
         beyond = jobs.Job(Window.of_product(1, 1), 9_370, 1, (1, 1, 1, 1), K_CODES[0.5], halved, 1, 0, -MOST - 1, MOST)
-        found.append(Job(beyond, 1, 1, 2, 1))
+        found.append(Job(beyond, 1, 1, 2, 0, 1))
     assert simulate(program, design, found, tmp_path) == []
     if design is DEEP:  # the port stalls where the model asks for more beats than may be in flight
         late = [job._replace(num=1, den=1, latency=3 << FLIGHT_BITS) for job in found[::5]]
@@ -331,14 +333,14 @@ def test_an_assertion_sees_a_tile_that_loads_too_early(tmp_path: Path) -> None:
 @pytest.mark.skipif("FLUIDB_FULL_LAYER" not in os.environ, reason="896 multipliers: minutes to build and run")
 def test_two_layers_of_full_size(tmp_path: Path) -> None:
     """Of ResNet-50 on the ZC706 by its search's design, as its control block runs them: the latency table's cycles."""
-    network, board = load_network("resnet50"), load_platform("zc706")
+    network, board = load_network("resnet50"), load_platform("zc706").without_bus()
     whole = Tile(1024, 7, 128)
     options = SearchOptions(tile=whole, b_max=2)
     design, fbcb = tabulate_design(network, board, options, search(network, board, options))
     costs, chosen, (codes, _, _) = layer_costs(design, fbcb), configured(design, fbcb), fbcb.unpack()
     places = [place for place, layer in enumerate(network.layers) if layer.product(pooled=True)]
     assert costs.block_rows is not None
-    words, ready, cycles, latency = map(int, design.port)
+    words, ready, cycles, latency, *_, turn = map(int, design.port)
     sizes, found = Design(*whole[:3], words, 2), []
     for name, channels, side, b in (("layer3.1.conv2", 256, 14, 2), ("layer4.1.conv2", 512, 7, 1)):
         (index,) = (index for index, place in enumerate(places) if network.layers[place].name == name)
@@ -347,9 +349,9 @@ def test_two_layers_of_full_size(tmp_path: Path) -> None:
         tile, layout = Tile(*map(int, chosen.tile[:, index, b - 1])), tuple(chosen.layouts[index, b - 1].tolist())
         rows, code = int(costs.block_rows[places[index], b - 1]), int(codes[index, b - 1])
         run = jobs.Job(window, channels, 1, layout, code, tile, rows, 12, 0, MOST)
-        found.append(Job(run, ready, cycles, latency, index))
+        found.append(Job(run, ready, cycles, latency, turn, index))
         expected = round(costs.time_s[places[index], b - 1] * board.clock_hz)
-        port, drain = (words, ready, cycles, latency), naive_engine.drain_of(sizes.T_P)
+        port, drain = design.port, naive_engine.drain_of(sizes.T_P)
         assert naive_engine.run(run.gemm, run.tile, run.layout, rows, port, drain, window.source) == expected
     assert simulate(build(sizes, tmp_path, optimise="-O0"), sizes, found, tmp_path) == []
 

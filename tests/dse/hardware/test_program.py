@@ -55,7 +55,7 @@ from trained import blocks, pools, residual_blocks
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the schedule of a whole network as plain Python takes minutes")
 
-PORT: dict[str, Any] = {"port_words": 8, "bandwidth_gb_s": 1.4, "port_latency_cycles": 20.0}  # ready in 7 of 8 cycles
+PORT: dict[str, Any] = {"port_words": 8, "bandwidth_gb_s": 1.4, "port_latency_cycles": 20.0, "port_turn_cycles": 9.0}
 BOARD = load_platform(POCKET).model_copy(update={**PORT, "dsps": 40, "on_chip_mbit": 1.0, "pixels": [1, 2]})
 BUILT = SearchOptions(tile=Tile(128, 2, 7), b_max=6, memory_layers=False)
 SERVED = BUILT.model_copy(update={"b_max": 3})  # other tests count larger batches

@@ -44,7 +44,7 @@ gemms = st.tuples(st.integers(1, 30), st.integers(1, 40), st.integers(1, 20), st
 engines = st.tuples(st.integers(8, 60), st.integers(1, 6), st.integers(1, 12), st.sampled_from([1, 1, 2, 4, 8]))
 ports = st.builds(
     Port, st.sampled_from([1.0, 2.0, 4.0, 7.0, 16.0]), st.integers(1, 8).map(float), st.just(8.0),
-    st.integers(0, 50).map(float), st.sampled_from([0.0, 1.0]),
+    st.integers(0, 50).map(float), st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 0.0, 1.0, 30.0]),
 )  # fmt: skip
 
 
@@ -96,8 +96,8 @@ def samples_of_a_tile(gemm, tile, layout):
 @given(products(), engines, layouts(), st.sampled_from([1, 2, 3, 4, 6, 8]), ports, st.integers(1, 20))
 @settings(max_examples=80)
 @example(((12, 1, 1, 3), (0, 1), False), (20, 1, 3, 1), (2, 2, 1, 1), 6, Port(2.0, 8.0, 8.0, 0.0), 1)
-@example(((30, 40, 7, 1), (0, 1), True), (60, 2, 3, 2), (3, 1, 3, 1), 1, Port(1.0, 1.0, 8.0, 50.0), 20)
-@example(((30, 4, 9, 1), (0, 1), True), (240, 2, 9, 1), (8, 8, 1, 1), 1, Port(1.0, 8.0, 8.0, 70.0), 20)  # chunks wait
+@example(((30, 40, 7, 1), (0, 1), True), (60, 2, 3, 2), (3, 1, 3, 1), 1, Port(1.0, 1.0, 8.0, 50.0, 1.0, 30.0), 20)
+@example(((30, 4, 9, 1), (0, 1), True), (240, 2, 9, 1), (8, 8, 1, 1), 1, Port(1.0, 8.0, 8.0, 70.0, 1.0, 9.0), 20)  # chunks wait
 @example(((1, 20, 7, 1), (1, 2), False), (16, 4, 3, 1), (2, 2, 1, 1), 1, Port(4.0, 8.0, 8.0, 5.0), 2)
 def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, drain):
     gemm, source, adds = product
