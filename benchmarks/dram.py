@@ -214,7 +214,7 @@ class Layer(NamedTuple):
 
 def layers_that_ran(run: dict[str, Any]) -> list[Layer]:
     """The layers that ran on a board."""
-    return [Layer(*layer, Ran(*ran)) for *layer, ran in run["runs"]]
+    return [Layer(tile, name, layer, kind, Ran(*ran)) for tile, name, layer, kind, ran in run["runs"]]
 
 
 def longest(every: list[Layer], tile: str, kind: str) -> Layer:
