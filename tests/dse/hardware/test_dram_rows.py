@@ -5,12 +5,17 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
+import board
 import dram
 import naive_bus
 import numpy as np
 import pytest
+from board_system import BOARD, NETWORK, TILE
 from builders import COMPILED, ROOT
+from fluidb.dse import SearchOptions, search, tabulate_design
 from fluidb.dse.hardware.program import jobs_of
+from fluidb.dse.npu.latency import tabulate_latency
+from fluidb.models.loader import build_network
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the search as plain Python takes minutes")
 
@@ -89,12 +94,12 @@ def test_a_pool_of_a_whole_map_opens_a_row_with_nearly_every_beat() -> None:
 def test_turns_are_why_small_tiles_take_longer_on_the_ulx3s() -> None:
     """Single samples of both networks, on both designs; turns explain nothing on the Arty; as docs/hardware.md says."""
     said = []
-    for board in ("ulx3s", "arty-a7"):
-        every = [one for one in dram.layers_that_ran(dram.read_results()[board]) if one.ran.b == 1]
+    for name in ("ulx3s", "arty-a7"):
+        every = [one for one in dram.layers_that_ran(dram.read_results()[name]) if one.ran.b == 1]
         ran = [one for one in every if one.ran.cycles > 2000 and one.kind != "pool"]
         causes = []
         for one in ran:
-            design, fbcb = dram.designed(board, one.tile, one.network)
+            design, fbcb = dram.designed(name, one.tile, one.network)
             job = jobs_of(dram.quantised(one.network).network, design, fbcb)[one.layer][0].job
             loads, stores, _, turns = moved(job, int(design.port.words))
             causes.append((loads + stores, turns))
@@ -104,3 +109,24 @@ def test_turns_are_why_small_tiles_take_longer_on_the_ulx3s() -> None:
         said.append(f"{100 * by_lines:.0f} to {100 * with_turns:.0f} %")
     text = f"from {said[0]} on the ULX3S and from {said[1]} on the Arty"
     assert text in " ".join((ROOT / "docs" / "hardware.md").read_text().split()), text
+
+
+@pytest.mark.parametrize("name", dram.MEMORIES)
+def test_the_cycles_beside_the_dram_are_those_of_the_latency_table(name: str) -> None:
+    """As the model counts them today, which no digest of what ran covers."""
+    first, *_ = dram.read_results()[name]["fits"]
+    port = dram.Constants(*(first[key] for key in dram.Constants._fields))
+    rows = dram.rows_of(dram.read_results()[name], first)
+    tables = {of: dram.table_of(name, *of, port) for of in {(row.layer.tile, row.layer.network) for row in rows}}
+    found = [tables[row.layer.tile, row.layer.network][row.layer.layer][row.layer.ran.b - 1] for row in rows]
+    assert found == [row.table for row in rows]
+
+
+def test_the_cycles_beside_the_board_are_those_of_the_latency_table() -> None:
+    """Of the design that ``board_system.py`` writes."""
+    layers = build_network(dram.quantised(NETWORK).file, NETWORK)
+    options = SearchOptions(tile=TILE)
+    times_s = tabulate_latency(*tabulate_design(layers, BOARD, options, search(layers, BOARD, options))).array()
+    runs = [board.Ran(*run) for run in board.read_result()["runs"]]
+    found = [ceil(times_s[run.after, run.after + 1, run.b] * BOARD.clock_hz) for run in runs]
+    assert found == [run.table for run in runs]
