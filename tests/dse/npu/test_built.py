@@ -145,8 +145,12 @@ def test_a_bound_is_never_above_the_cycles(product, tile, layout, blocks, port):
     assert ideal <= cycles
 
 
-def evaluator(gemms, b_max, gb_s=1.0, **options):
-    board = board_of(4, 400, gb_s).with_pixels([1, 2, 4, 8])
+def board_with(gb_s, turn=0.0):
+    return board_of(4, 400, gb_s).model_copy(update={"port_turn_cycles": turn})
+
+
+def evaluator(gemms, b_max, gb_s=1.0, turn=0.0, **options):
+    board = board_with(gb_s, turn).with_pixels([1, 2, 4, 8])
     return Evaluator(network_of(gemms), board, SearchOptions(b_max=b_max, **options))
 
 
@@ -176,16 +180,16 @@ def side_by_side(board, V):
     return max(int(port_for(board).words) // V, 1) if V > 1 else 99
 
 
-@example(((2, 1, 1, 1), (1, 1), False), (8, 1, 1, 2), 4, 0.3)  # a larger B_R with equal B_P takes a cycle less
-@given(products(), engines, st.integers(1, 4), st.sampled_from([0.3, 1.0, 5.0]))
+@example(((2, 1, 1, 1), (1, 1), False), (8, 1, 1, 2), 4, 0.3, 0.0)  # a larger B_R with equal B_P takes a cycle less
+@given(products(), engines, st.integers(1, 4), st.sampled_from([0.3, 1.0, 5.0]), st.sampled_from([0.0, 30.0]))
 @settings(max_examples=10)
-def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s):
+def test_the_chosen_layout_equals_brute_force(product, tile, b, gb_s, turn):
     gemm, source, adds = product
-    of = evaluator([(*gemm, False, *source, adds)], b, gb_s)
-    port, drain = port_for(board_of(4, 400, gb_s)), naive_engine.drain_of(tile[1])
+    of = evaluator([(*gemm, False, *source, adds)], b, gb_s, turn)
+    port, drain = port_for(board_with(gb_s, turn)), naive_engine.drain_of(tile[1])
     tiles = [tuple(row) for row in stacked(Tile(*tile).array)[..., 0].T.astype(int).tolist()]
     rows = [(b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind.SHARED)) for B_R in range(1, b + 1)]
-    most = side_by_side(board_of(4, 400, gb_s), tile[3])
+    most = side_by_side(board_with(gb_s), tile[3])
     seconds = partial(seconds_of, gemm, port=port, source=source, adds=adds)
     cycles, words, code, B_R, minus_rows = naive_engine.best(
         gemm, tiles, rows, port, drain, source, most, adds, seconds
