@@ -33,7 +33,7 @@ MANY_EXPORTED: set[str] = set()
 NAMED_TWICE = 0
 """Names that several classes have, which a reader takes for one another."""
 
-ONE_OR_SEVERAL = 19
+ONE_OR_SEVERAL = 18
 """Branches on one or several networks: whether they have names, a file or a folder states them, one is alone.
 
 One is the rule what an output states (``stated_for``).  One lets a single queue do without the terms that several need.

@@ -48,8 +48,6 @@ def _branch(settings: Sequence[ExitSetting], numbers: Sequence[int]) -> Branch:
 
 def _earliest(one: ExitSetting, other: ExitSetting) -> ExitSetting:
     """The lower threshold of two settings at each exit."""
-    assert one.thresholds is not None
-    assert other.thresholds is not None
     of_one, of_other = zip(one.levels, one.thresholds, strict=True), zip(other.levels, other.thresholds, strict=True)
     lower = [min(pair, key=lambda at: at[0]) for pair in zip(of_one, of_other, strict=True)]
     levels, thresholds = zip(*lower, strict=True)

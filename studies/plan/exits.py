@@ -37,17 +37,17 @@ BATCHES = (1, 2, 4, 8)
 
 
 BY_RATE: Threshold = -math.inf
-"""The threshold of exits whose rates say who leaves, beside other networks' exits that have some."""
+"""The threshold of exits whose rates say who leaves, as in a network without samples."""
 
 
 class ExitSetting(NamedTuple):
     """Exits that are kept beside the last one, counted from 1, and the threshold of each."""
 
     kept: tuple[int, ...]
-    thresholds: tuple[Threshold, ...] | None  # None where the exits of requests are stated or drawn by rates
+    thresholds: tuple[Threshold, ...]
     rates: tuple[float, ...]  # share of the samples that leaves at each kept exit, and at the end
     accuracy: float | None = None  # of all samples; None without samples
-    levels: tuple[float, ...] = ()  # the least value of the measure with which a sample leaves; empty without samples
+    levels: tuple[float, ...] = ()  # the least value of the measure with which a sample leaves; -inf without samples
     lasts: tuple[int, ...] = ()  # of several networks behind one another: the last exits of all but the last network
 
     @property
@@ -55,7 +55,6 @@ class ExitSetting(NamedTuple):
         """The setting of each network."""
         if not self.lasts:
             return [self]
-        assert self.thresholds is not None
         ends, parts, begin, first = [self.kept.index(last) for last in self.lasts], [], 0, 0
         for last, end in zip((*self.lasts, 0), (*ends, len(self.kept)), strict=True):
             at = slice(first, end)
@@ -67,12 +66,12 @@ class ExitSetting(NamedTuple):
     @property
     def waits(self) -> bool:
         """Whether it keeps an exit that only answers requests whose deadline arrives."""
-        return NEVER in (self.thresholds or ())
+        return NEVER in self.thresholds
 
     @property
     def of_use(self) -> bool:
         """Whether some sample leaves at each exit whose threshold is not ``never``."""
-        left = zip(self.rates, self.thresholds or (), strict=False)
+        left = zip(self.rates, self.thresholds, strict=False)
         return all(rate > 0 or threshold == NEVER for rate, threshold in left)
 
     def keeps_all(self, of: Network) -> bool:
@@ -81,9 +80,7 @@ class ExitSetting(NamedTuple):
 
     def shown(self, exits: Sequence[Exit]) -> list[tuple[str, Threshold | None]]:
         """The early exits that are kept, and the threshold of each; none where a network's rates say who leaves."""
-        assert self.thresholds is None or len(self.thresholds) == len(self.kept)
-        thresholds = self.thresholds or (None,) * len(self.kept)
-        pairs = zip(self.kept, thresholds, strict=True)
+        pairs = zip(self.kept, self.thresholds, strict=True)
         return [
             (exits[place - 1].name, None if at == BY_RATE else at) for place, at in pairs if place not in self.lasts
         ]
@@ -96,9 +93,7 @@ class ExitSetting(NamedTuple):
     def exits(self, of: Sequence[Exit], measure: Measure | None) -> list[Exit]:
         """The exits of a network that are kept, with their shares and thresholds."""
         names = [of[place - 1].name for place in self.kept]
-        stated: list[dict[str, Any]] = [{}] * len(names)
-        if self.thresholds is not None and measure is not None:
-            stated = [{measure.name: at} for at in self.thresholds]
+        stated: list[dict[str, Any]] = [{} if measure is None else {measure.name: at} for at in self.thresholds]
         early = [
             Exit(name=name, rate=rate, **more) for name, rate, more in zip(names, self.rates, stated, strict=False)
         ]
@@ -107,7 +102,8 @@ class ExitSetting(NamedTuple):
 
 def as_stated(exits: Sequence[Exit]) -> list[ExitSetting]:
     """The only setting of a network without samples: its exits, with their rates."""
-    return [ExitSetting(tuple(range(1, len(exits))), None, tuple(exit_.rate for exit_ in exits))]
+    early, rates = len(exits) - 1, tuple(exit_.rate for exit_ in exits)
+    return [ExitSetting(tuple(range(1, early + 1)), (BY_RATE,) * early, rates, levels=(-math.inf,) * early)]
 
 
 def joined(parts: Sequence[ExitSetting], exits: Sequence[int]) -> ExitSetting:
@@ -118,10 +114,9 @@ def joined(parts: Sequence[ExitSetting], exits: Sequence[int]) -> ExitSetting:
     levels: list[float] = []
     lasts = list(accumulate(exits))
     for part, begin, last in zip(parts, (0, *lasts), lasts, strict=False):
-        early = len(part.kept)
         kept += [*(begin + place for place in part.kept), last]
-        thresholds += [*(part.thresholds or [BY_RATE] * early), BY_RATE]
-        levels += [*(part.levels or [-math.inf] * early), -math.inf]
+        thresholds += [*part.thresholds, BY_RATE]
+        levels += [*part.levels, -math.inf]
     rates = chain.from_iterable(part.rates for part in parts)
     accuracy = sum(known) / len(known) if known else None
     return ExitSetting(

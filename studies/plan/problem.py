@@ -110,8 +110,6 @@ class PlanProblem:
         drawn = self._drawn.get((kept, seed))
         if drawn is None:
             drawn = self._drawn[kept, seed] = self.traffic.draw(setting, seed)
-        if thresholds is None:
-            return drawn
         decided = self._decided.get((kept, thresholds, seed))
         if decided is None:
             if len(self._decided) * self.traffic.requests > KEPT:

@@ -56,7 +56,7 @@ def plan_record(problem: PlanProblem, plan: Plan) -> dict[str, Any]:
         "lut_share": taken and taken.lut_share,
         "flip_flop_share": taken and taken.flip_flop_share,
         "exits": [name for name, _ in exits],
-        "thresholds": setting.thresholds and tuple(at for _, at in exits),
+        "thresholds": tuple(at for _, at in exits) if any(problem.traffic.measures) else None,
         "measure": measure and measure.name,
         **stated_for(problem.traffic.names, {"networks": _of_each(problem, setting)}),
         "policy": problem.policies[numbers.policy].spec,

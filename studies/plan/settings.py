@@ -76,8 +76,6 @@ def tried_settings(
         _settings_of_one(network, model, tables, tried)
         for network, model, tables in zip(traffic.given, traffic.models, tables_of, strict=True)
     ]
-    if not traffic.names:  # the only network, which is behind no other
-        return each[0]
     if (count := math.prod(map(len, each))) > MOST_SETTINGS:
         raise InputError(
             f"thresholds: expected at most {MOST_SETTINGS:,} settings of the exits of all networks, found {count:,}; "

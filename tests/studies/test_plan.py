@@ -53,7 +53,7 @@ from fluidb.studies.plan import sources as plan_sources
 from fluidb.studies.plan.branches import branches_of, first_to_leave
 from fluidb.studies.plan.clairvoyant import Clairvoyant
 from fluidb.studies.plan.dominance import Unbeaten, faster_is_better
-from fluidb.studies.plan.exits import ExitSetting, as_stated, chosen_settings, settings_of
+from fluidb.studies.plan.exits import BY_RATE, ExitSetting, as_stated, chosen_settings, settings_of
 from fluidb.studies.plan.field import Cost, PlanSpace
 from fluidb.studies.plan.given import subnet_sources
 from fluidb.studies.plan.hope import Entrant, Hope, NearTask, RaceTask, leave_out_hopeless, required_of
@@ -134,9 +134,9 @@ class Ran(NamedTuple):
 
 def thresholds_of(problem: PlanProblem) -> list[float]:
     """The thresholds that the settings of a problem have, never aside."""
-    return sorted({float(at) for setting in problem.settings for at in setting.thresholds or () if at != NEVER}) or [
-        0.5
-    ]
+    return sorted(
+        {float(at) for setting in problem.settings for at in setting.thresholds if at not in (NEVER, BY_RATE)}
+    ) or [0.5]
 
 
 @cache
@@ -828,8 +828,7 @@ def test_more_to_choose_from_is_never_worse() -> None:
         {"settings": [setting for setting in settings if 1 not in setting.kept]},
     ]
     changes += [
-        {"settings": [setting for setting in settings if at not in (setting.thresholds or ())]}
-        for at in (NEVER, tried[0])
+        {"settings": [setting for setting in settings if at not in setting.thresholds]} for at in (NEVER, tried[0])
     ]
     fewer = [replace(problem, _drawn={}, **change) for change in changes]
     found = [plan for one in fewer for plan in find_plans(one).front]
