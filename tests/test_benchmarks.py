@@ -295,23 +295,32 @@ def test_three_layers_predict_the_others_with_a_dram(board: str):
 
 
 def test_the_constants_of_a_port_are_found_again(monkeypatch: pytest.MonkeyPatch):
-    """Of times that a simple table makes of them; the fit knows only layers that ran."""
+    """By the longest layers, whose times a simple table makes of them; the fit knows only layers that ran."""
+    longest = dict(zip(dram.KINDS, (9_000, 40, 3_000), strict=False))
+    kinds, where = tuple(longest), list(itertools.product(dram.TILES, dram.NETWORKS))
 
     def table(_: str, tile: str, __: str, port: dram.Constants) -> dict[str, list[int]]:
         turns = 200 if tile == dram.SMALL else 3
-        cycles = {beats: max(900, beats / port.ready) + turns * port.turn for beats in (40, 3_000, 9_000)}
-        return {str(beats): [round(of + port.latency)] for beats, of in cycles.items()}
+        cycles = {beats: max(900, beats / port.ready) + turns * port.turn for beats in longest.values()}
+        each = {f"{share} of {beats}": share * one for beats, one in cycles.items() for share in (0.5, 1)}
+        return {layer: [round(b * one + port.latency) for b in (1, 2)] for layer, one in each.items()}
 
     monkeypatch.setattr(dram, "table_of", table)
     monkeypatch.setattr(dram, "waiting", lambda board, ready: 50 + round(64 / ready))
     for name, port in (("arty-a7", dram.Constants(0.37, 31, 0)), ("ulx3s", dram.Constants(0.812, 4, 26))):
         late = 50 + round(64 / port.ready) + port.latency
         every = [
-            dram.Layer(tile, "blocks", layer, "", dram.Ran(0, 1, cycles, 0, 0, 0, 0, 0))
-            for tile in dram.TILES
-            for layer, (cycles,) in table("", tile, "", port).items()
+            dram.Layer(tile, of, layer, kind, dram.Ran(0, 2, table("", tile, "", port)[layer][1], waits, 0, 0, 0, 0))
+            for at, (tile, of) in enumerate(where)
+            for kind, beats in longest.items()
+            for layer, waits in ((f"0.5 of {beats}", late - at), (f"1 of {beats}", late + 9))
         ]
-        assert dram.fitted(name, every, late) == port
+        found = dram.fit(name, {"runs": every}, kinds)
+        by = [(dram.LARGE, "blocks", f"1 of {beats}") for beats in longest.values()]
+        by += [(dram.SMALL, "blocks", "1 of 9000")] * (name in dram.TURNS)
+        assert dram.Constants(found["ready"], found["latency"], found["turn"]) == port
+        assert [every[at][:3] for at in found["calibrated"]] == by
+        assert found["table"] == [one.ran.cycles for one in every]
 
 
 def test_a_netlist_is_the_same_whatever_its_names_and_lines():

@@ -166,24 +166,39 @@ def test_runs_that_follow_one_another_or_begin_at_lines_cost_nothing(sizes, T_P,
         assert beats.seconds_of_layer(layer, *of, of_blocks, share, counted) == (0, 0)
 
 
-SMALL = {  # window, columns, tile, rows of a block, words of a beat, whether a map is added
-    "channels of a map follow one another": (Window.of_product(36, 64), 16, (64, 8, 16, 1), 36, 8, False),
-    "narrow lines follow one another": (Window(8, (14, 14), (5, 5), (10, 10)), 8, (200, 8, 8, 1), 100, 8, False),
-    "a store in many shares": (Window.of_product(49, 64), 256, (64, 2, 64, 1), 49, 16, False),
-    "columns of a map that is added": (Window.of_product(49, 4), 64, (64, 4, 64, 1), 49, 8, True),
-    "pieces of a map that is added": (Window.of_product(49, 4), 64, (64, 4, 64, 1), 20, 8, True),
-}
+ALONE = 1, 1, 1, 1
+FEW, SUMS = Window.of_product(49, 40), Window.of_product(50, 40)
+MEANS = Window(1, (64, 49), (1, 49), (64, 1), (1, 49), in_rows=True)
+SMALL = {  # window, columns, tile, rows of a block, words of a beat, whether a map is added, layout
+    "channels of a map follow one another": (Window.of_product(36, 64), 16, (64, 8, 16, 1), 36, 8, False, ALONE),
+    "narrow lines follow one another": (Window(8, (14, 14), (5, 5), (10, 10)), 8, (200, 8, 8, 1), 100, 8, False, ALONE),
+    "a store in many shares": (Window.of_product(49, 64), 256, (64, 2, 64, 1), 49, 16, False, ALONE),
+    "columns of a map that is added": (Window.of_product(49, 4), 64, (64, 4, 64, 1), 49, 8, True, ALONE),
+    "pieces of a map that is added": (Window.of_product(49, 4), 64, (64, 4, 64, 1), 20, 8, True, ALONE),
+    "a block within a line": (Window(8, (32, 32), (3, 3), (15, 15), (2, 2)), 8, (200, 8, 8, 1), 5, 8, False, ALONE),
+    "windows side by side": (Window(4, (27, 27), (3, 3), (9, 9), (3, 3)), 4, (512, 8, 4, 1), 81, 8, False, ALONE),
+    "a tile is narrower than a line of weights": (FEW, 20, (64, 8, 12, 1), 49, 8, False, ALONE),
+    "shares within pieces": (FEW, 16, (64, 2, 4, 1), 17, 8, False, ALONE),
+    "lines of weights follow one another": (Window.of_product(8, 40), 21, (64, 7, 40, 1), 8, 8, False, ALONE),
+    "weights in one tile": (Window.of_product(8, 5), 21, (64, 7, 63, 1), 8, 8, False, ALONE),
+    "inputs of a row follow one another": (MEANS, 1, (64, 13, 4, 1), 64, 8, False, ALONE),
+    "samples of one row": (Window.of_product(1, 50), 4, (8, 50, 4, 1), 5, 8, True, (5, 5, 1, 1)),
+    "a block ends with a sample": (SUMS, 4, (64, 8, 4, 1), 51, 8, True, (2, 2, 1, 1)),
+    "the last column lacks a sample": (
+        Window(8, (14, 14), (5, 5), (10, 10)), 8, (400, 8, 8, 1), 100, 8, False, (3, 2, 2, 1)
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", SMALL)
 def test_beats_of_a_small_layer_are_those_of_the_walk(what: str) -> None:
     """Of loads, and of stores, each."""
-    window, C, tile, rows, words, adds = SMALL[what]
+    window, C, tile, rows, words, adds, layout = SMALL[what]
     addition = Addition((0, 0), 0, 0, 1) if adds else None
-    job = Job(window, C, 1, (1, 1, 1, 1), 0, Tile(*tile), rows, 1, 0, 1, addition=addition)
+    job = Job(window, C, 1, layout, 0, Tile(*tile), rows, 1, 0, 1, addition=addition)
     places = naive_bus.alone(window, C, 1, words)
     walk = naive_bus.count(window, C, 1, job.layout, tile, rows, words, places, 0 if adds else None)
-    order = (0, 1, 0, 1, 1) if window.kernel == (1, 1) else (*window.source, window.size[1], *window.kernel)
+    order = (0, 1, 0, 1, 1) if window.joined else (*window.source, window.size[1], *window.kernel)
     model = of_model(tuple(map(float, order)), job, words)
     assert model.taken == pytest.approx(walk.taken, rel=0.02)
     assert model.stored + model.add_taken == pytest.approx(walk.stored + walk.add_taken, rel=0.03)

@@ -99,6 +99,10 @@ def samples_of_a_tile(gemm, tile, layout):
 @example(((30, 40, 7, 1), (0, 1), True), (60, 2, 3, 2), (3, 1, 3, 1), 1, Port(1.0, 1.0, 8.0, 50.0, 1.0, 30.0), 20)
 @example(((30, 4, 9, 1), (0, 1), True), (240, 2, 9, 1), (8, 8, 1, 1), 1, Port(1.0, 8.0, 8.0, 70.0, 1.0, 9.0), 20)
 @example(((1, 20, 7, 1), (1, 2), False), (16, 4, 3, 1), (2, 2, 1, 1), 1, Port(4.0, 8.0, 8.0, 5.0), 2)
+@example(
+    ((4, 5, 3, 1), (0, 1), False), (8, 5, 3, 1), (3, 2, 2, 1), 2, Port(2.0, 8.0, 8.0, 5.0, 1.0, 30.0), 15
+)  # a pass stores none
+@example(((4, 5, 7, 1), (0, 1), False), (8, 5, 4, 1), (6, 1, 6, 1), 1, Port(4.0, 8.0, 8.0, 5.0), 1)  # two samples
 def test_cycles_and_words_equal_the_walk(product, tile, layout, blocks, port, drain):
     gemm, source, adds = product
     found = ran(gemm, tile, layout, blocks, port, float(drain), source, adds)

@@ -10,6 +10,7 @@ import pytest
 from builders import COMPILED, POCKET, TINY, any_gemm, modes, network_of, paper_options
 from enumeration import every_row, ranked
 from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, Overlap, SearchOptions, Tile, search
+from fluidb.dse.npu.dominance import mark_beaten
 from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.pareto import Axis, check_axes, find_front, undominated
 from fluidb.dse.npu.space import designs
@@ -30,12 +31,23 @@ def board_of(dsps: int, kibit: int, gb_s: float) -> Board:
     )  # fmt: skip
 
 
-@given(st.lists(st.tuples(*[st.integers(0, 6).map(float)] * 3), min_size=1, max_size=60))
+rows = st.lists(st.tuples(*[st.integers(0, 6).map(float)] * 3), min_size=1, max_size=60)
+
+
+@given(rows)
 def test_the_sweep_equals_comparing_all_with_all(points):
     found = undominated(np.array(points))
     assert {points[i] for i in found} == naive.front(points)
     assert len(found) == len(naive.front(points))
     assert all(points.index(points[i]) == i for i in found)  # of equals the first
+
+
+@given(rows, rows)
+def test_rows_that_a_front_beats_equal_comparing_all_with_all(front, points):
+    """A row that is equal, or better in the first column only, beats none: ranks say which of two stays."""
+    front, points = sorted(front), sorted(points)
+    beaten = [any(np.less_equal(row, at).all() and row[1:] != at[1:] for row in front) for at in points]
+    assert mark_beaten(np.array(front), np.array(points)).tolist() == beaten
 
 
 def brute_force(network, board, options, over):
