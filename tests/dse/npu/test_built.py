@@ -240,16 +240,17 @@ NETWORKS = [
 
 @pytest.mark.parametrize(("network", "board", "tile"), NETWORKS)
 def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, tile):
-    """Every layer, b = 1..5, every B_R: what bounds and the smallest B_R of each B_P leave out is never better."""
+    """b of 1, 2, 5, 8, every B_R: what bounds and the smallest B_R of each B_P leave out is never better."""
     network, board = load_network(network), without_logic(board)
-    choice = Evaluator(network, board, SearchOptions(b_max=5)).choose(Tile(*tile))
+    batches = [1, 2, 5, 8]
+    choice = Evaluator(network, board, SearchOptions(b_max=8)).choose(Tile(*tile))
     work, rows = distinct(network, pooled=True)
     tiles = stacked(Tile(*tile).array)[..., 0]
-    least = np.full((len(work.gemms), 5), np.inf)
+    least = np.full((len(work.gemms), 8), np.inf)
     drain = float(schedule.drain_cycles(tile[1]))
     cases = []
     for u, (gemm, kind) in enumerate(zip(work.gemms, work.kinds, strict=True)):
-        for b in range(1, 6):
+        for b in batches:
             for code in np.flatnonzero(tiles.min(axis=0) >= 1):
                 for B_R in range(b if kind == LayerKind.POOL else 1, b + 1):
                     layout = b, B_R, *arrange(Batching.FLUID, b, B_R, LayerKind(kind))
@@ -271,7 +272,8 @@ def test_layouts_of_networks_equal_brute_force_without_a_bound(network, board, t
     )
     found = layer_choice.run_layers(layers, *of_design, engine, layer_choice.AS_BUILT)
     np.minimum.at(least, (np.array(columns[0]), np.array(columns[1]) - 1), found[:, 0])
-    assert np.array_equal(choice.cycles, least[rows])
+    at = np.array(batches) - 1
+    assert np.array_equal(choice.cycles[:, at], least[rows][:, at])
 
 
 @given(
