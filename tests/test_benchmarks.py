@@ -223,6 +223,15 @@ def test_the_page_of_the_clock_shows_its_table():
     assert "older" in clock.table_text([rows[0]._replace(sources="")])
 
 
+def test_the_board_states_the_fit_to_what_was_placed():
+    """And each NPU that is left out is within 10 % of the fit to the others."""
+    of, stated = clock.npus(clock.read_rows()), load_platform("ulx3s").cycle
+    assert stated is not None
+    assert [*stated.model_dump().values()] == pytest.approx([*clock.fitted(of).model_dump().values()], abs=0.006)
+    assert f"fitted to {len(of)} whole NPUs" in load_platform("ulx3s").sources["cycle"]
+    assert max(map(abs, clock.left_out(of))) < 0.1
+
+
 def test_the_page_of_the_dram_shows_its_table():
     page, results = (clock.TABLE.parents[1] / "docs" / "hardware.md").read_text(), dram.read_results()
     assert f"dram.py table\n{dram.table_text(results)}\n```" in page
