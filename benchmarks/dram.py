@@ -72,7 +72,7 @@ HALF_RATE = {"ulx3s": ["--half-rate", "MT48LC16M16"]}
 """Boards whose memory has twice the clock (``dram_controller.py``)."""
 
 TURNS = {"ulx3s"}
-"""Boards of which the cycles of a turn are calibrated: on the others they explain nothing (docs/hardware.md)."""
+"""Boards of which the cycles of a turn are calibrated: on the others they explain little (docs/hardware.md)."""
 
 LARGE, SMALL, B_MAX = "<256,4,16>", "<64,4,4>", 3
 TILES = {LARGE: Tile(256, 4, 16), SMALL: Tile(64, 4, 4)}
@@ -224,7 +224,7 @@ def longest(every: list[Layer], tile: str, kind: str) -> Layer:
 
 
 def calibrating(board: str, every: list[Layer], kinds: Sequence[str]) -> list[Layer]:
-    """The layers that calibrate a board: of the last one the small tiles turn often."""
+    """The layers that calibrate a board; the last one is on small tiles, if turns are calibrated."""
     turning = [longest(every, SMALL, KINDS[0])] if board in TURNS else []
     return [longest(every, LARGE, kind) for kind in kinds] + turning
 
@@ -250,7 +250,7 @@ def fitted(board: str, measured: list[Layer], late: int) -> Constants:
 
     tried = []
     for turn in range(MOST_TURN + 1 if board in TURNS else 1):
-        about = min(range(50, 1001, 10), key=lambda ready, turn=turn: error(ready, turn))  # type: ignore[misc]
+        _, about = min((error(ready, turn), ready) for ready in range(50, 1001, 10))
         near = range(max(about - 15, 50), min(about + 15, 1000) + 1)
         tried.append(min((error(ready, turn), ready, turn) for ready in near))
     _, *best = min(tried)

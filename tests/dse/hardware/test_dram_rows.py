@@ -92,7 +92,7 @@ def test_a_pool_of_a_whole_map_opens_a_row_with_nearly_every_beat() -> None:
 
 
 def test_turns_are_why_small_tiles_take_longer_on_the_ulx3s() -> None:
-    """Single samples of both networks, on both designs; turns explain nothing on the Arty; as docs/hardware.md says."""
+    """Single samples of both networks, on both designs; turns explain little on the Arty; as docs/hardware.md says."""
     said = []
     for name in ("ulx3s", "arty-a7"):
         every = [one for one in dram.layers_that_ran(dram.read_results()[name]) if one.ran.b == 1]
