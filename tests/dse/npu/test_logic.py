@@ -171,7 +171,7 @@ def test_a_port_of_another_width_is_counted_as_the_next_power_of_two():
 
 
 def test_more_of_anything_takes_no_less():
-    """Look-up tables of a T_P that W divides may be fewer than with one less, for its inner rows choose no words by k."""
+    """But look-up tables of a T_P that W divides, whose inner rows choose no words by k."""
     draw = np.random.default_rng(3)
     for _ in range(300):
         T_R, T_P, T_C = (int(draw.integers(1, most)) for most in (5000, 40, 300))
