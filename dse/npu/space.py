@@ -122,7 +122,7 @@ def _ranges(begin: Ints, sizes: Ints) -> Ints:
 
 
 class _Part:
-    """The designs of a space that have one V and one W; no T_C beyond ``columns`` fits at each T_P, from 1 on, or above."""
+    """The designs of a space that have one V and one W; ``columns`` is the most T_C of each T_P and those above."""
 
     def __init__(self, supply: Supply, V: int, W: int) -> None:
         self._supply, self._V, self._W = supply, V, W
