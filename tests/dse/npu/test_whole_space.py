@@ -42,12 +42,11 @@ def every_design(supply):
 
 def every_number_of_samples(supply, tiles):
     """All designs with each number of samples side by side that they have room for, fewest first."""
-    needed = supply.needed.by(tiles)
+    needed, fitted = supply.needed.by(tiles), True
     for samples in (1, 2, 4):
         here = np.maximum(samples, needed)
-        fits = supply.demand(tiles, here).within(supply.most) & (
-            samples <= max(needed.max(), power_of_two(supply.wanted))
-        )
+        fitted = fitted & supply.demand(tiles, here).within(supply.most)  # also with fewer samples
+        fits = fitted & (samples <= max(needed.max(), power_of_two(supply.wanted)))
         fits &= (here <= by_banks(words_of(supply.board, tiles), tiles[3])) & ((samples == 1) | (samples > needed))
         if fits.any():
             yield np.ascontiguousarray(tiles[:, fits]), here[fits]
@@ -74,9 +73,11 @@ def test_a_space_has_the_largest_T_R_of_every_design(monkeypatch):
         supply = options.supply(network, board := board.model_copy(update=stated))
         tiles = every_design(supply)
         expected: set[tuple[int, ...]] = set()
+        fitted = True
         for samples in (1, 2, 4):
             needed = np.maximum(samples, supply.needed.by(tiles))
-            fits = supply.demand(tiles, needed).within(supply.most) & (samples <= power_of_two(supply.wanted))
+            fitted = fitted & supply.demand(tiles, needed).within(supply.most)  # also with fewer samples
+            fits = fitted & (samples <= power_of_two(supply.wanted))
             fits &= needed <= by_banks(words_of(board, tiles), tiles[3])
             rows: dict[tuple[int, ...], list[int]] = {}
             for T_R, *sizes in tiles[:, fits].T.tolist():
