@@ -281,7 +281,15 @@ class Supply(NamedTuple):
 
     def most_samples(self, tiles: Tiles) -> Ints:
         """Find the most samples side by side that designs can have (:func:`.side_by_side.most_samples`)."""
-        judged = self.only(*OF_SAMPLES)
         needed, every = self.needed.by(tiles), tiles[:, None]
-        fits = (lambda samples: self.demand(every, np.maximum(samples, needed)).within(judged)) if judged else None
-        return most_samples(words_of(self.board, tiles), tiles, self.wanted, fits)
+
+        def fits(samples: Ints) -> NDArray[np.bool_]:
+            demand = self.demand(every, np.maximum(samples, needed))
+            fitting = demand.within(self.only(*OF_WORDS))
+            if Resource.BLOCK_RAMS not in self.most:
+                return fitting
+            taken = demand.placed.block_rams  # a design that has too many already may have samples that take no more
+            return fitting & (taken <= np.maximum(self.most[Resource.BLOCK_RAMS], taken[:1]))
+
+        limited = bool(self.only(*OF_SAMPLES))
+        return most_samples(words_of(self.board, tiles), tiles, self.wanted, fits if limited else None)

@@ -14,7 +14,7 @@ from fluidb.dse.npu import rows as rows_of_designs
 from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.pareto import Axis, find_front
 from fluidb.dse.npu.ports import words_of
-from fluidb.dse.npu.resources import Limits
+from fluidb.dse.npu.resources import Limits, Resource
 from fluidb.dse.npu.side_by_side import by_banks, power_of_two
 from fluidb.dse.npu.space import DesignSpace
 from fluidb.dse.npu.tiles import Tile
@@ -90,6 +90,27 @@ def test_a_space_has_the_largest_T_R_of_every_design(monkeypatch):
         several += len({design[1:] for design in expected}) < len(expected)
     assert gaps > 0
     assert several > 0
+
+
+def test_most_samples_are_as_many_as_fit_with_all_fewer():
+    by_blocks = 0
+    for seed in range(24):
+        network, board, options = random_case(3_000_000 + seed)
+        supply = options.supply(network, board)
+        tiles = every_design(supply)
+        needed = supply.needed.by(tiles)
+        fitting, without_blocks = np.ones((2, tiles.shape[1]), np.bool_)
+        expected, more = np.ones((2, tiles.shape[1]), np.int64)
+        logic = supply.only(Resource.LUTS, Resource.FLIP_FLOPS)
+        for samples in (1, 2, 4):
+            demand = supply.demand(tiles, np.maximum(samples, needed))
+            fitting &= demand.within(supply.most)
+            without_blocks &= demand.within(logic)
+            expected[fitting], more[without_blocks] = samples, samples
+        most = np.minimum(by_banks(words_of(board, tiles), tiles[3]), supply.wanted)
+        assert np.array_equal(supply.most_samples(tiles), np.minimum(expected, most))
+        by_blocks += np.count_nonzero(np.minimum(more, most) > np.minimum(expected, most))
+    assert by_blocks > 100
 
 
 @pytest.mark.parametrize("seed", range(CASES))
