@@ -574,8 +574,8 @@ def test_nothing_but_a_design_is_ever_replaced(fluidb: Run, tmp_path: Path) -> N
     for output, force, expected in (
         ("d", True, "holds notes.md, too"),
         ("link", True, "found a link"),
-        ("dangling", False, "exists already"),
-        ("pipe", True, "found a link or a device"),
+        ("dangling", False, "found a link"),
+        ("pipe", False, "found a link, a pipe or a device"),
         ("n" * 300, False, "File name too long"),
     ):
         (found,) = lines(fluidb("dse", TINY, POCKET, "-o", output, "--b-max", 2, *(["--force"] if force else [])))
