@@ -91,9 +91,12 @@ SIZES = {
 CHECKS = {
     **{part: [Size(64, 4, 4, 4, 2)] for part in ("elements", "weights", "sums")},
     "maxima": [Size(1024, 5, 8, 16, 2)],
-    "inputs": [Size(64, 4, 4, 4, 2), Size(64, 3, 8, 8, 1), Size(1024, 7, 8, 8, 2)],
+    "inputs": [
+        Size(64, 4, 4, 4, 2), Size(64, 3, 8, 8, 1), Size(1024, 7, 8, 8, 2), Size(1024, 8, 8, 4, 1),
+        Size(1024, 4, 8, 2, 2),
+    ],
     "outputs": [Size(512, 4, 32, 32, 2)],
-}
+}  # fmt: skip
 """Sizes to which nothing is fitted."""
 
 # Two neighbours differ, so both are in a part.  Without samples side by side there is no choice of one.

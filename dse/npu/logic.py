@@ -178,6 +178,8 @@ def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[
     N = np.maximum(W, S * V)
     columns = 2 * W * np.ceil(T_C / W)
     word, trees = WORD_BITS, _trees(T_P)
+    # inner rows that choose among other words of a beat; each has the same ones under k = 2 where W divides T_P
+    writes = np.minimum(T_P, W) * np.where(T_P % W == 0, 1, 2)
     return {
         # a multiplier takes the word of one sample, at one, two or three places by k and the element
         "elements": [SUM_BITS * trees.others, word * T_P, word * T_P * (S - 1)],
@@ -189,7 +191,7 @@ def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[
         # V words of each sample from the banks of an inner row, or of two, and words to these, which several may share;
         # words of a beat to banks; lines of the samples to banks
         "inputs": [
-            word * (T_P * S * V * (chosen(N / V) + chosen(2 * N / V)) + 2 * np.minimum(T_P, W) * N),
+            word * (T_P * S * V * (chosen(N / V) + chosen(2 * N / V)) + writes * N),
             word * N * chosen(W),
             N * S * _line_bits(N, T_R, V),
         ],

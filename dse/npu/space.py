@@ -122,7 +122,7 @@ def _ranges(begin: Ints, sizes: Ints) -> Ints:
 
 
 class _Part:
-    """The designs of a space that have one V and one W; ``columns`` is the largest T_C of each T_P, from 1 on."""
+    """The designs of a space that have one V and one W; ``columns`` is the most T_C of each T_P and those above."""
 
     def __init__(self, supply: Supply, V: int, W: int) -> None:
         self._supply, self._V, self._W = supply, V, W
@@ -139,7 +139,7 @@ class _Part:
         return np.stack(np.broadcast_arrays(T_R, T_P, T_C, self._V, self._W)).astype(np.int64)
 
     def _most_columns(self) -> Ints:
-        """The largest T_C of each T_P with which a design of the fewest rows fits, small banks not counted."""
+        """The largest T_C with which a design of the fewest rows fits, of each T_P and those above; no small banks."""
         supply = self._supply
         growing = {resource: most for resource, most in supply.most.items() if resource in GROWING}
         macs = supply.board.macs_per_cycle // self._V
@@ -150,6 +150,7 @@ class _Part:
         if Resource.BLOCK_RAMS in supply.most:  # small banks of any other design need no block
             smallest = self._tiles(FEWEST_ROWS, T_P[:1], most[:1])
             most = most * bool(supply.demand(smallest).within(supply.only(Resource.BLOCK_RAMS)).all())
+        most = np.maximum.accumulate(most[::-1])[::-1]  # a larger T_P may take fewer look-up tables
         return most[most > 0]
 
     def _most_by(self, growing: dict[Resource, float], T_P: Ints, most: Ints) -> Ints:

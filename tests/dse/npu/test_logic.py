@@ -81,17 +81,19 @@ def test_the_numbers_are_the_fit_to_the_syntheses(part):
     luts, unpaired = fits_of(part)
     assert logic.LUTS[part] == pytest.approx(luts, abs=0.006)
     assert logic.UNPAIRED[part] == pytest.approx(unpaired, abs=0.006)
-    assert min(luts) > 0  # so more of anything never takes less, on which the search builds
+    assert min(luts) > 0  # so more of T_C, which the search builds on, never takes less
 
 
 def test_parts_that_were_not_fitted():
+    """Errors in tables that two small ones may share: all of three inputs or more, and half of the small ones."""
     errors: dict[str, float] = {}
     for row in CHECKED:
-        weights = logic.LUTS[row.part]
-        found = sum(weight * of for weight, of in zip(weights, features_of(row), strict=True))
-        errors[row.part] = max(errors.get(row.part, 0), abs(found / own_luts(row) - 1))
+        of = np.array(features_of(row))
+        tables = own_luts(row) + row.unpaired / 2
+        found = of @ logic.LUTS[row.part] + of @ logic.UNPAIRED[row.part] / 2
+        errors[row.part] = max(errors.get(row.part, 0), abs(found / tables - 1))
     assert {part: round(100 * error) for part, error in errors.items()} == {
-        "inputs": 22, "weights": 24, "maxima": 19, "elements": 12, "outputs": 3, "sums": 0,  # tables: 85, 84, 109
+        "inputs": 8, "weights": 20, "maxima": 1, "elements": 2, "outputs": 16, "sums": 0,
     }  # fmt: skip
 
 
@@ -100,7 +102,7 @@ def test_whole_engines_are_as_their_parts():
     assert {row.size.S for row in ENGINES} == {2, 8}
     for row in ENGINES:
         luts, flip_flops = synthesis.counted(row.size)
-        assert luts == pytest.approx(row.luts + row.memory_luts, rel=0.055)
+        assert luts == pytest.approx(row.luts + row.memory_luts, rel=0.05)
         assert flip_flops == pytest.approx(row.flip_flops, rel=0.02 if row.size.S <= row.size.W else 0.03)
 
 
@@ -169,6 +171,7 @@ def test_a_port_of_another_width_is_counted_as_the_next_power_of_two():
 
 
 def test_more_of_anything_takes_no_less():
+    """But look-up tables of a T_P that W divides, whose inner rows choose no words by k."""
     draw = np.random.default_rng(3)
     for _ in range(300):
         T_R, T_P, T_C = (int(draw.integers(1, most)) for most in (5000, 40, 300))
@@ -181,7 +184,7 @@ def test_more_of_anything_takes_no_less():
             (2 * T_R, T_P, T_C, S),
         ):
             counts = logic.engine(W, Tile(*more), most)
-            assert counts.total_luts >= least.total_luts
+            assert counts.total_luts >= least.total_luts or (more[1] > T_P and more[1] % W == 0)
             assert counts.total_flip_flops >= least.total_flip_flops
 
 
