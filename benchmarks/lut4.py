@@ -45,7 +45,7 @@ def tile_of(size: clock.Size) -> Tile:
 
 def synthesise(size: clock.Size) -> Taken:
     """Count the cells of an NPU whose memories lie where they are counted."""
-    held = placement_text(load_platform("ulx3s"), tile_of(size))
+    held = placement_text(load_platform("ulx3s"), tile_of(size), size.S)
     made = clock.packages("npu", size) | {
         "engine_pkg.sv": filled("engine_pkg.sv", V=1, **size._asdict(), memories=held)
     }

@@ -103,8 +103,8 @@ def _check_board(
     if len(counted) == len(designs) and board.block_rams is not None:
         together = {
             f"{buffer} of {kind}": bank._replace(number=count * bank.number)
-            for kind, (design, count) in enumerate(zip(designs, counts, strict=True))
-            for buffer, bank in banks_of(board, design.tile).items()
+            for kind, (design, use, count) in enumerate(zip(designs, counted, counts, strict=True))
+            for buffer, bank in banks_of(board, design.tile, use.samples).items()
         }
         if place(board, together).block_rams > board.block_rams:
             raise InputError(

@@ -43,10 +43,13 @@ def check_free(path: AnyPath, force: bool, what: str = "output", *, apart: Itera
     parent = place.parent
     if parent.is_dir():
         tidy(parent)
+    if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
+        raise InputError(
+            f"{path}: expected a new name, found a link, a pipe or a device, which nothing replaces; choose another "
+            f"name, or {STANDARD_OUTPUT} for standard output"
+        )
     if os.path.lexists(path) and not force:
         raise InputError(f"{path}: {what} exists already; choose another name or add --force to replace it")
-    if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
-        raise InputError(f"{path}: expected a file or folder to replace, found a link or a device")
     there = next(folder for folder in (parent, *parent.parents) if os.path.lexists(folder))
     if not there.is_dir():
         raise InputError(f"{path}: expected a folder {there}, found something else; choose another place")

@@ -183,7 +183,7 @@ def read_text(path: AnyPath) -> str:
     """
     raw = read_bytes(path, MAX_BYTES)
     try:
-        return raw.decode("utf-8")
+        return raw.decode("utf-8-sig")  # some editors begin a file with a mark of the order of bytes
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}: expected UTF-8 text, found byte 0x{raw[error.start]:02x} at {error.start}"

@@ -98,13 +98,15 @@ class CapacityOptions:
 def _rates(low_per_s: float | None, high_per_s: float | None, saturation: float) -> tuple[float, float]:
     """The lowest and the highest rate to search."""
     high = saturation if high_per_s is None else high_per_s
+    least = _LEAST_RATE * saturation
     low = _FLOOR * min(saturation, high) if low_per_s is None else low_per_s
+    if low_per_s is None and low < least < high:
+        low = least
     if not (math.isfinite(high) and 0 < low < high):
         bounds = f"a highest rate of {high:g} /s" if low_per_s is None else f"{low:g} /s and {high:g} /s"
         raise InputError(f"rate: expected 0 < low < high, found {bounds}")
-    if low < _LEAST_RATE * saturation:
-        least = f"{_LEAST_RATE * saturation:g} /s, a millionth of the saturation rate"
-        raise InputError(f"rate: expected at least {least}, found {low:g} /s")
+    if low < least:
+        raise InputError(f"rate: expected at least {least:g} /s, a millionth of the saturation rate, found {low:g} /s")
     return low, high
 
 

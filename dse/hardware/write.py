@@ -155,9 +155,9 @@ def check_counters(design: DesignTable) -> None:
                 )
 
 
-def placement_text(board: Board, tile: Tile) -> str:
+def placement_text(board: Board, tile: Tile, samples: int) -> str:
     """Where the engine's memories lie, as they are counted, so that a synthesis places what the search counted."""
-    banks = banks_of(board, tile)
+    banks = banks_of(board, tile, samples)
     moved = place(board, banks).moved
     styles = {name: "block" if halves(bank.width, bank.rows) else "distributed" for name, bank in banks.items()}
     return memories(**{name: (int(moved[name]), style) for name, style in styles.items()})
@@ -181,7 +181,7 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
         )
     check_counters(design)
     samples = power_of_two(samples_side_by_side(design, fbcb))  # what is addressed by it needs no multiplier
-    held = placement_text(design.platform, design.tile)
+    held = placement_text(design.platform, design.tile, samples)
     return _of_design(
         ENGINE_PACKAGE_FILE, "//", design, **design.tile._asdict() | {"W": words}, S=samples, memories=held
     )

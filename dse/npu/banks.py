@@ -98,7 +98,7 @@ def halves(width: ArrayLike, rows: ArrayLike) -> Ints:
     return blocks
 
 
-def banks_of(board: Board, tiles: Tiles | Tile) -> dict[str, Bank]:
+def banks_of(board: Board, tiles: Tiles | Tile, samples: ArrayLike = 1) -> dict[str, Bank]:
     """Memories of designs by banks, as in ``rtl/engine``; weights are in registers and have none.
 
     Parameters
@@ -107,19 +107,21 @@ def banks_of(board: Board, tiles: Tiles | Tile) -> dict[str, Bank]:
         It states the width of words, and the words of a beat at most.
     tiles : array or Tile
         Designs. Shapes: (5, ...).
+    samples : int or array
+        Most samples side by side in a tile of columns, a power of two. Shapes go with the designs' shapes.
 
     Returns
     -------
     dict of str to Bank
         The banks of each buffer.
     """
-    return _banks(board.word_bits, words_of(board, tiles), tiles)
+    return _banks(board.word_bits, words_of(board, tiles), tiles, samples)
 
 
-def _banks(word_bits: int, beat: Any, tiles: Tiles | Tile) -> dict[str, Bank]:
-    T_R, T_P, T_C, V, _ = np.asarray(tiles, np.int64)
+def _banks(word_bits: int, beat: Any, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, Bank]:
+    T_R, T_P, T_C, V, S = np.broadcast_arrays(*np.asarray(tiles, np.int64)[:4], samples)
     half, of_pixel = -(-T_R // 2), -(-T_R // (2 * V))
-    across, spare = np.maximum(beat, V), np.where(V > 1, 2, 1)
+    across, spare = np.maximum(beat, S * V), np.where(V > 1, 2, 1)
     word = np.full_like(T_R, word_bits)
     noted = np.full_like(T_R, BEAT_BITS + beat)
     return {
@@ -132,7 +134,7 @@ def _banks(word_bits: int, beat: Any, tiles: Tiles | Tile) -> dict[str, Bank]:
 
 
 @cache
-def first_in_blocks(word_bits: int, beat: int, V: int) -> list[int]:
+def first_in_blocks(word_bits: int, beat: int, V: int, samples: int) -> list[int]:
     """The smallest even T_R, and those with which banks of a buffer first go to blocks, the largest first.
 
     Between two of them no buffer moves from look-up tables into blocks.
@@ -140,10 +142,10 @@ def first_in_blocks(word_bits: int, beat: int, V: int) -> list[int]:
     even = range(FEWEST_ROWS, MOST_IN_LUTS, 2)
 
     def in_blocks(T_R: int, buffer: str) -> bool:
-        bank = _banks(word_bits, beat, Tile(T_R, 1, 1, V))[buffer]
+        bank = _banks(word_bits, beat, Tile(T_R, 1, 1, V), samples)[buffer]
         return bool(halves(bank.width, bank.rows))
 
-    buffers = _banks(word_bits, beat, Tile(FEWEST_ROWS, 1, 1, V))
+    buffers = _banks(word_bits, beat, Tile(FEWEST_ROWS, 1, 1, V), samples)
     places = {bisect_left(even, True, hi=len(even) - 1, key=partial(in_blocks, buffer=name)) for name in buffers}
     return sorted({FEWEST_ROWS, *(even[place] for place in places)}, reverse=True)
 

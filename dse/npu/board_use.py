@@ -89,7 +89,7 @@ def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_
         Blocks by buffer, the others by part; ``None`` if none of these is judged.
     """
     supply = Supply.of(board, Limits(max_luts=board.luts), entries=entries)
-    if not supply.only(Resource.BLOCK_RAMS, *OF_SAMPLES):
+    if not supply.only(*OF_SAMPLES):
         return None
     samples = power_of_two(samples)
     demand = supply.demand(tile, samples)
@@ -97,7 +97,7 @@ def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_
     if Resource.BLOCK_RAMS in supply.most:
         block_rams = {name: float(count) / 2 for name, count in demand.placed.halves.items()}
         ultra_rams = {name: int(count) for name, count in demand.placed.ultra_rams.items()}
-        largest_T_R = int(rows_by_blocks(supply, with_rows(tile.array, np.iinfo(np.int64).max))[0])
+        largest_T_R = int(rows_by_blocks(supply, with_rows(tile.array, np.iinfo(np.int64).max), samples)[0])
     if Resource.LUTS in supply.most:
         luts = _whole(demand.logic.luts | {"small tables": demand.logic.small_luts})
     if Resource.FLIP_FLOPS in supply.most:

@@ -84,8 +84,11 @@ class Resource(StrEnum):
 
 
 LOGIC = Resource.LUTS, Resource.FLIP_FLOPS
-OF_SAMPLES = *LOGIC, Resource.CYCLE
-"""What more samples side by side take more of."""
+OF_WORDS = *LOGIC, Resource.CYCLE
+"""What is counted for the engine's words."""
+
+OF_SAMPLES = *OF_WORDS, Resource.BLOCK_RAMS
+"""What more samples side by side take more of; fewer blocks only where a buffer moves into look-up tables."""
 
 STATED = {
     "block_rams": Resource.BLOCK_RAMS,
@@ -133,7 +136,7 @@ class Demand:
     @cached_property
     def banks(self) -> dict[str, Bank]:
         """The memories, by buffer."""
-        return banks_of(self.board, self.tiles)
+        return banks_of(self.board, self.tiles, self.samples)
 
     @cached_property
     def placed(self) -> Placed:
@@ -250,7 +253,7 @@ class Supply(NamedTuple):
         for key, resource in STATED.items():
             if resource not in judged and (key != "ultra_rams" or board.ultra_rams):
                 why[key] = self._why_not(key)
-            elif resource in OF_SAMPLES and board.word_bits > WORD_BITS:
+            elif resource in OF_WORDS and board.word_bits > WORD_BITS:
                 why[key] = f"beyond what words of {WORD_BITS} bits take"
         if not self.placed or board.usual_port_words != board.port_words:
             why["port_words"] = self._why_not("port_words")
@@ -278,6 +281,15 @@ class Supply(NamedTuple):
 
     def most_samples(self, tiles: Tiles) -> Ints:
         """Find the most samples side by side that designs can have (:func:`.side_by_side.most_samples`)."""
-        judged = self.only(*OF_SAMPLES)
-        fits = (lambda samples: self.demand(tiles[:, None], samples).within(judged)) if judged else None
-        return most_samples(words_of(self.board, tiles), tiles, self.wanted, fits)
+        needed, every = self.needed.by(tiles), tiles[:, None]
+
+        def fits(samples: Ints) -> NDArray[np.bool_]:
+            demand = self.demand(every, np.maximum(samples, needed))
+            fitting = demand.within(self.only(*OF_WORDS))
+            if Resource.BLOCK_RAMS not in self.most:
+                return fitting
+            taken = demand.placed.block_rams  # a design that has too many already may have samples that take no more
+            return fitting & (taken <= np.maximum(self.most[Resource.BLOCK_RAMS], taken[:1]))
+
+        limited = bool(self.only(*OF_SAMPLES))
+        return most_samples(words_of(self.board, tiles), tiles, self.wanted, fits if limited else None)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .banks import first_in_blocks
 from .ports import words_of
-from .resources import BLOCK_BITS, LOGIC, OF_SAMPLES, ULTRA_BITS, Demand, Resource, Supply
+from .resources import BLOCK_BITS, LOGIC, OF_SAMPLES, OF_WORDS, ULTRA_BITS, Resource, Supply
 from .side_by_side import power_of_two
 from .tiles import FEWEST_ROWS, Tiles, with_rows
 
@@ -39,7 +39,7 @@ def largest(low: Ints, high: Ints, fits: Callable[[Ints, Ints], NDArray[np.bool_
     return low
 
 
-def rows_by_blocks(supply: Supply, tiles: Tiles) -> Ints:
+def rows_by_blocks(supply: Supply, tiles: Tiles, samples: ArrayLike) -> Ints:
     """The largest even T_R, up to the T_R of each design, by block RAMs, which never become fewer as it grows."""
     most, board = supply.only(Resource.BLOCK_RAMS), supply.board
     if not most:
@@ -47,8 +47,11 @@ def rows_by_blocks(supply: Supply, tiles: Tiles) -> Ints:
         return even
     capacity = (board.block_rams or 0) * BLOCK_BITS + (board.ultra_rams or 0) * ULTRA_BITS
     pairs = np.minimum(tiles[0] // 2 + 1, capacity // (2 * board.word_bits) + 1024)  # of rows, too many
+    samples = np.broadcast_to(samples, pairs.shape)
     return 2 * largest(
-        np.zeros_like(pairs), pairs, lambda pairs, at: Demand(board, with_rows(tiles[:, at], 2 * pairs)).within(most)
+        np.zeros_like(pairs),
+        pairs,
+        lambda pairs, at: supply.demand(with_rows(tiles[:, at], 2 * pairs), samples[at]).within(most),
     )
 
 
@@ -58,20 +61,23 @@ def _rows_by_logic(supply: Supply, tiles: Tiles, samples: Ints) -> Ints:
     They become fewer only where a buffer moves into blocks: between two such T_R they never do.
     """
     rows: Ints = np.zeros_like(tiles[0])
-    for first, last in _between_steps(supply, tiles):
+    for first, last in _between_steps(supply, tiles, samples):
         left = np.flatnonzero((rows == 0) & (last >= first))
         if left.size:
             rows[left] = _rows_from(first, supply, with_rows(tiles, last)[:, left], samples[left])
     return rows
 
 
-def _between_steps(supply: Supply, tiles: Tiles) -> Iterator[tuple[int, Ints]]:
+def _between_steps(supply: Supply, tiles: Tiles, samples: Ints) -> Iterator[tuple[int, Ints]]:
     """Ranges of T_R up to each design's over which nothing that is counted becomes less, the last one first."""
     last: Ints = tiles[0]
     firsts = [FEWEST_ROWS]
     if supply.only(*LOGIC) and tiles.size:
         beat = int(words_of(supply.board, tiles[:, 0]))
-        firsts = first_in_blocks(supply.board.word_bits, beat, int(tiles[3, 0]))
+        V = int(tiles[3, 0])
+        each = {max(beat // V, some) for some in np.unique(samples).tolist()}  # up to these all have the same banks
+        steps = (first_in_blocks(supply.board.word_bits, beat, V, some) for some in each)
+        firsts = sorted(set().union(*steps), reverse=True)
     for first in firsts:
         yield first, last
         last = np.minimum(last, first - 2)
@@ -79,7 +85,7 @@ def _between_steps(supply: Supply, tiles: Tiles) -> Iterator[tuple[int, Ints]]:
 
 def _rows_from(first: int, supply: Supply, tiles: Tiles, samples: Ints) -> Ints:
     """The largest even T_R from ``first`` up to the T_R of each design, where logic never becomes less, or 0."""
-    logic = supply.only(*OF_SAMPLES)
+    logic = supply.only(*OF_WORDS)
     last: Ints = tiles[0]
     if not logic:
         return last
@@ -135,10 +141,24 @@ def _levels(supply: Supply, tiles: Tiles, most_samples: int) -> Ints:
     return samples
 
 
+def most_rows(supply: Supply, tiles: Tiles, most_samples: int) -> Ints:
+    """The largest even T_R, up to the T_R of each design, by block RAMs with any number of samples side by side."""
+    levels = _levels(supply, tiles, most_samples)
+    rows: Ints = np.max([rows_by_blocks(supply, tiles, samples) for samples in levels], axis=0)
+    return rows
+
+
+def _every_sample(supply: Supply, tiles: Tiles, samples: Ints) -> Tiles:
+    """Designs once for each number of samples, with the largest T_R by their blocks and by those of fewer samples."""
+    every = np.tile(tiles, len(samples))
+    rows = rows_by_blocks(supply, every, samples.ravel()).reshape(samples.shape)
+    return with_rows(every, np.minimum.accumulate(rows).ravel())
+
+
 def _best_rows(supply: Supply, tiles: Tiles, most_samples: int) -> Tiles:
     """As :func:`best_rows`, of a few designs."""
     samples = _levels(supply, tiles, most_samples)
-    every = np.tile(with_rows(tiles, rows_by_blocks(supply, tiles)), len(samples))
+    every = _every_sample(supply, tiles, samples)
     rows = _rows_by_logic(supply, every, samples.ravel()).reshape(samples.shape)
     differ = rows > 0
     differ[1:] &= rows[1:] < rows[:-1]
@@ -190,8 +210,8 @@ def _every_row(supply: Supply, tiles: Tiles, most_samples: int, fewer_samples: b
     """As :func:`every_row`, of a few designs."""
     samples, ranges = _levels(supply, tiles, most_samples), list[Ranges]()
     again = np.vstack([np.zeros(tiles.shape[1], np.bool_), samples[1:] == samples[:-1]])
-    every = np.tile(with_rows(tiles, rows_by_blocks(supply, tiles)), len(samples))
-    for first, last in _between_steps(supply, every):
+    every = _every_sample(supply, tiles, samples)
+    for first, last in _between_steps(supply, every, samples):
         rows = np.zeros_like(last)
         left = np.flatnonzero(last >= first)
         rows[left] = _rows_from(first, supply, with_rows(every, last)[:, left], samples.ravel()[left])

@@ -48,7 +48,7 @@ def power_of_two(samples: int) -> int:
 def by_banks(words: ArrayLike, V: ArrayLike) -> Ints:
     """Most samples of designs with V pixels, each of whose rows lies in another bank of inputs of a port's words.
 
-    Designs of one pixel may have more samples than the port has words; the engine then has more banks than are counted.
+    Designs of one pixel may have more samples than the port has words, and have more banks then.
     """
     V = np.asarray(V, np.int64)
     banks = 2 ** np.ceil(np.log2(words)).astype(np.int64)
@@ -71,6 +71,7 @@ def most_samples(
         Samples side by side that no layout exceeds.
     fits : callable, optional
         Tells which designs fit their board with numbers of samples, from shape (N, 1) to (N, D); otherwise all do.
+        A design must fit with fewer samples, too, as its layouts may have them.
 
     Returns
     -------
@@ -80,7 +81,8 @@ def most_samples(
     most = np.minimum(by_banks(words, tiles[3]), wanted)
     if fits is not None:
         steps = 2 ** np.arange((wanted - 1).bit_length() + 1)[:, None]
-        most = np.minimum(most, np.max(np.where(fits(steps), steps, 1), axis=0))
+        fitting = np.logical_and.accumulate(fits(steps), axis=0)
+        most = np.minimum(most, np.max(np.where(fitting, steps, 1), axis=0))
     return most
 
 

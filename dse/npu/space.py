@@ -11,7 +11,7 @@ from ...formats import InputError
 from .board_use import board_use
 from .ports import words_of
 from .resources import COUNTS, GROWING, LOGIC, Demand, Resource, Supply
-from .rows import Ranges, best_rows, every_row, largest, rows_by_blocks
+from .rows import Ranges, best_rows, every_row, largest, most_rows
 from .side_by_side import by_banks
 from .tiles import FEWEST_ROWS, Tile, Tiles
 
@@ -180,7 +180,7 @@ class _Part:
         """The largest sizes in each of its boxes."""
         first, last, low, high, _, _ = boxes
         smallest = self._tiles(self._largest(first, low), first, low)
-        return self._tiles(rows_by_blocks(self._supply, smallest), last, high)
+        return self._tiles(most_rows(self._supply, smallest, self._most_samples), last, high)
 
     def _within(self, boxes: Ints) -> Tiles:
         """Each <T_P, T_C> in boxes with the largest T_R by bits."""

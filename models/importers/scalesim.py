@@ -43,7 +43,7 @@ def _number(cell: str) -> int:
 
 def _cells(path: Path) -> list[tuple[int, list[str]]]:
     """Rows that are not empty, each with its line number."""
-    text = read_text(path).removeprefix("\ufeff")
+    text = read_text(path)
     lines = re.split("\r\n|\r|\n", text)
     rows = [(number, [cell.strip() for cell in line.split(",")]) for number, line in enumerate(lines, 1)]
     return [(number, cells) for number, cells in rows if any(cells)]

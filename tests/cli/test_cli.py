@@ -447,6 +447,8 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     ),
     "tile of nothing": (["dse", TINY, POCKET, "--tile", ""], ["--tile", 'found ""']),
     "weights of nothing": (["dse", TINY, POCKET, "--weights", ""], ["--weights", 'found ""']),
+    "no network": (["dse", "", POCKET], ['argument 2: expected a value, found ""']),
+    "no output": (["dse", TINY, POCKET, "-o", ""], ['-o: expected a value, found ""']),
     "bandwidth of nothing": (["dse", TINY, POCKET, "--bandwidth", ""], ["--bandwidth"]),
     "import onto itself": (["platforms", "import", "t.csv", "-o", "t.csv", "--force"], ["another file than t.csv"]),
     "tile of two": (["dse", TINY, POCKET, "--tile", "8,2"], ["--tile: expected T_R,T_P,T_C", '"8,2"']),
@@ -574,8 +576,8 @@ def test_nothing_but_a_design_is_ever_replaced(fluidb: Run, tmp_path: Path) -> N
     for output, force, expected in (
         ("d", True, "holds notes.md, too"),
         ("link", True, "found a link"),
-        ("dangling", False, "exists already"),
-        ("pipe", True, "found a link or a device"),
+        ("dangling", False, "found a link"),
+        ("pipe", False, "found a link, a pipe or a device"),
         ("n" * 300, False, "File name too long"),
     ):
         (found,) = lines(fluidb("dse", TINY, POCKET, "-o", output, "--b-max", 2, *(["--force"] if force else [])))

@@ -16,6 +16,7 @@ from fluidb.formats import (
     is_input,
     parse_bandwidth,
     parse_duration,
+    parse_toml,
     read_table,
     read_text,
     read_toml,
@@ -238,6 +239,12 @@ def test_what_is_no_toml_is_one_line(tmp_path, raw):
         read_toml(Shelf, path)
     assert len(caught.value.faults) <= 2  # what parses misses a key and has a strange one
     assert all(fault.startswith(f"{path}: ") and len(fault) < 300 for fault in caught.value.faults)
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_bytes(b"\xef\xbb\xbfitems = 1\n")
+    assert parse_toml(path) == {"items": 1}
 
 
 def test_a_huge_file_is_refused_unread(tmp_path):

@@ -315,6 +315,11 @@ def test_intervals_of_shares_end_at_0_and_at_100_percent():
             assert 0 <= estimate.interval.low <= estimate.value <= estimate.interval.high <= 1
 
 
+def test_a_low_end_that_is_left_out_is_never_too_low():
+    least, high = CapacityOptions(high_per_s=0.5).ends(10_000.0)
+    assert (least, high) == (0.01, 0.5)
+
+
 @pytest.mark.parametrize(
     ("texts", "options", "expected"),
     [

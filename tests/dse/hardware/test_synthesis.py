@@ -37,10 +37,10 @@ def synthesised(sources: str, top: str, folder: Path, family: str = "xc7") -> di
     return {name: Counter({cell: int(n) for cell, n in row}) for name, row in zip(modules[::2], found, strict=True)}
 
 
-def expected(board: Board, tile: Tile) -> Counter[str]:
+def expected(board: Board, tile: Tile, samples: int) -> Counter[str]:
     """Cells by the model: a bank is of blocks of 36 Kb, or of 18 Kb if it takes an odd number of those."""
     counts = Counter({"DSP48E1": tile.macs})
-    for bank in banks_of(board, tile).values():
+    for bank in banks_of(board, tile, samples).values():
         each, cell = int(halves(bank.width, bank.rows)), "RAMB36E1"
         if each % 2:
             cell = "RAMB18E1"
@@ -52,6 +52,7 @@ def expected(board: Board, tile: Tile) -> Counter[str]:
 MORE = [
     Design(1024, 2, 2, 4, 2), Design(1100, 1, 2, 8, 2), Design(1536, 1, 3, 4, 2), Design(4096, 1, 2, 2, 1),
     Design(2200, 1, 1, 2, 1, 2), Design(1536, 1, 3, 2, 2), Design(2742, 2, 1, 4, 4), Design(2742, 2, 3, 2, 2),
+    Design(2000, 1, 2, 2, 8),
 ]  # fmt: skip
 """Each takes Yosys a quarter of a minute; ``FLUIDB_ALL_DESIGNS=1`` runs them."""
 
@@ -65,16 +66,16 @@ def test_yosys_places_as_many_blocks(design, tmp_path):
     found["RAM"] = found.pop("RAM32M", 0) + found.pop("RAM64M", 0)
     board = ZC706.model_copy(update={"port_words": design.W, "bandwidth_gb_s": 0.1})
     assert board.usual_port_words == design.W
-    assert +found == expected(board, design.stacked(1))
+    assert +found == expected(board, design.stacked(1), design.S)
 
 
 def test_yosys_places_as_many_blocks_and_ultra_rams(tiny_design, tmp_path):
     """As they are counted, for a device that has both; of the whole NPU nothing else takes a DSP or a memory."""
     board = load_platform("zcu104").model_copy(update={"port_words": 2, "bandwidth_gb_s": 0.1, "ultra_rams": 15})
     tile = Tile(2742, 2, 3)  # more elements than words of a beat
-    placed = place(board, banks_of(board, tile))
+    placed = place(board, banks_of(board, tile, 2))
     assert [int(placed.ultra_rams[name]) for name in ("sums", "stores", "inputs", "beats")] == [6, 8, 1, 0]
-    held = placement_text(board, tile)
+    held = placement_text(board, tile, 2)
     (tmp_path / "engine_pkg.sv").write_text(filled("engine_pkg.sv", **tile._asdict() | {"W": 2}, S=2, memories=held))
     (tmp_path / "fbe_pkg.sv").write_text(package_text(*read_design(tiny_design)))
     others = " ".join(str(SOURCE.parent / name) for name in ("fbcb.sv", "fbe.sv", "npu.sv"))

@@ -38,9 +38,9 @@ def test_the_most_rows_equal_brute_force(ultra_rams):
         tiles = with_rows(Tile(2, T_P, T_C).array, rows)
         fits = Supply.of(board).demand(tiles).within({Resource.BLOCK_RAMS: float(board.block_rams or 0)})
         assert not fits[-1]
-        largest = int(rows_by_blocks(Supply.of(board), tiles[:, -1:])[0])
+        largest = int(rows_by_blocks(Supply.of(board), tiles[:, -1:], 1)[0])
         assert (
-            int(rows_by_blocks(Supply.of(board), with_rows(tiles[:, -1:], largest // 2 + 1))[0])
+            int(rows_by_blocks(Supply.of(board), with_rows(tiles[:, -1:], largest // 2 + 1), 1)[0])
             == (largest // 2 + 1) // 2 * 2
         )
         assert largest == max(rows[fits], default=0)

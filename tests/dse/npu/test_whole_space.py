@@ -14,7 +14,7 @@ from fluidb.dse.npu import rows as rows_of_designs
 from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.pareto import Axis, find_front
 from fluidb.dse.npu.ports import words_of
-from fluidb.dse.npu.resources import Limits
+from fluidb.dse.npu.resources import Limits, Resource
 from fluidb.dse.npu.side_by_side import by_banks, power_of_two
 from fluidb.dse.npu.space import DesignSpace
 from fluidb.dse.npu.tiles import Tile
@@ -42,12 +42,11 @@ def every_design(supply):
 
 def every_number_of_samples(supply, tiles):
     """All designs with each number of samples side by side that they have room for, fewest first."""
-    needed = supply.needed.by(tiles)
+    needed, fitted = supply.needed.by(tiles), True
     for samples in (1, 2, 4):
         here = np.maximum(samples, needed)
-        fits = supply.demand(tiles, here).within(supply.most) & (
-            samples <= max(needed.max(), power_of_two(supply.wanted))
-        )
+        fitted = fitted & supply.demand(tiles, here).within(supply.most)  # also with fewer samples
+        fits = fitted & (samples <= max(needed.max(), power_of_two(supply.wanted)))
         fits &= (here <= by_banks(words_of(supply.board, tiles), tiles[3])) & ((samples == 1) | (samples > needed))
         if fits.any():
             yield np.ascontiguousarray(tiles[:, fits]), here[fits]
@@ -74,9 +73,11 @@ def test_a_space_has_the_largest_T_R_of_every_design(monkeypatch):
         supply = options.supply(network, board := board.model_copy(update=stated))
         tiles = every_design(supply)
         expected: set[tuple[int, ...]] = set()
+        fitted = True
         for samples in (1, 2, 4):
             needed = np.maximum(samples, supply.needed.by(tiles))
-            fits = supply.demand(tiles, needed).within(supply.most) & (samples <= power_of_two(supply.wanted))
+            fitted = fitted & supply.demand(tiles, needed).within(supply.most)  # also with fewer samples
+            fits = fitted & (samples <= power_of_two(supply.wanted))
             fits &= needed <= by_banks(words_of(board, tiles), tiles[3])
             rows: dict[tuple[int, ...], list[int]] = {}
             for T_R, *sizes in tiles[:, fits].T.tolist():
@@ -89,6 +90,27 @@ def test_a_space_has_the_largest_T_R_of_every_design(monkeypatch):
         several += len({design[1:] for design in expected}) < len(expected)
     assert gaps > 0
     assert several > 0
+
+
+def test_most_samples_are_as_many_as_fit_with_all_fewer():
+    by_blocks = 0
+    for seed in range(24):
+        network, board, options = random_case(3_000_000 + seed)
+        supply = options.supply(network, board)
+        tiles = every_design(supply)
+        needed = supply.needed.by(tiles)
+        fitting, without_blocks = np.ones((2, tiles.shape[1]), np.bool_)
+        expected, more = np.ones((2, tiles.shape[1]), np.int64)
+        logic = supply.only(Resource.LUTS, Resource.FLIP_FLOPS)
+        for samples in (1, 2, 4):
+            demand = supply.demand(tiles, np.maximum(samples, needed))
+            fitting &= demand.within(supply.most)
+            without_blocks &= demand.within(logic)
+            expected[fitting], more[without_blocks] = samples, samples
+        most = np.minimum(by_banks(words_of(board, tiles), tiles[3]), supply.wanted)
+        assert np.array_equal(supply.most_samples(tiles), np.minimum(expected, most))
+        by_blocks += np.count_nonzero(np.minimum(more, most) > np.minimum(expected, most))
+    assert by_blocks > 100
 
 
 @pytest.mark.parametrize("seed", range(CASES))
