@@ -67,7 +67,7 @@ FITTED = [
 
 GRID: list[Key] = [
     *((part, Size(W), FASTEST) for W in (4, 8, 16, 32) for part in PARTS if (part, W) != ("inputs", 32)),
-    ("inputs", Size(32, T_P=2), FASTEST),  # with T_P = 4 it has 46,000 look-up tables, and is not routed in hours
+    ("inputs", Size(32, T_P=1), FASTEST),  # with T_P = 4 it has 46,000 look-up tables, and is not routed in hours
     ("fbe", Size(16), FASTEST),
     *(("npu", Size(*of), SLOWEST) for of in FITTED),
     ("npu", Size(4, 1, 64, 4, 4), FASTEST),

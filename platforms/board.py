@@ -68,8 +68,8 @@ class Board(Platform):
     pixels : list of int
         Output pixels (rows) that a design may work on side by side, each a power of two; by default one only.
     port_words : int, optional
-        Words of a beat of the port to the off-chip memory; else the smallest power of two that carries the bandwidth,
-        up to 64, as where it is too narrow.
+        Words of a beat of the port to the off-chip memory, a power of two; else the smallest one that carries the
+        bandwidth, up to 64, as where it is too narrow.
     port_latency_cycles : float
         Cycles of the NPU from asking for a beat to its arrival.
     port_turn_cycles : float
@@ -121,6 +121,13 @@ class Board(Platform):
     def _powers_of_two(cls, value: list[int]) -> list[int]:
         if any(V & (V - 1) for V in value) or any(after <= V for V, after in pairwise(value)):
             raise ValueError(f"expected powers of two in ascending order, e.g. [1, 2, 4], found {value}")
+        return value
+
+    @field_validator("port_words")
+    @classmethod
+    def _power_of_two(cls, value: int | None) -> int | None:
+        if value is not None and value & (value - 1):
+            raise ValueError(f"expected a power of two, e.g. 16, found {value}")
         return value
 
     @model_serializer(mode="wrap")

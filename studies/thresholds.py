@@ -306,7 +306,7 @@ def _nothing_to_try(answers: Trace | Samples) -> str:
     return (
         f"{where}: expected columns confidence_1, ... (or of another measure) and correct_1, ..., and no column exit, "
         "for a network with several exits that states no threshold, found none of these; add samples, "
-        "or leave out its threshold"
+        "and leave out thresholds that networks state"
     )
 
 

@@ -174,11 +174,6 @@ def engine_package_text(design: DesignTable, fbcb: FbcbTable) -> str:
         raise InputError(f"{design.platform.name}: word_bits: the engine expects {WORD_BITS}, found {bits}")
     if (macs := design.platform.macs_per_dsp) > 1:
         raise InputError(f"{design.platform.name}: macs_per_dsp: the engine expects 1, found {macs}")
-    if words & (words - 1):
-        raise InputError(
-            f"{design.platform.name}: port_words: the engine expects a power of two, found {words}; "
-            f"search again on a copy of the board with another width"
-        )
     check_counters(design)
     samples = power_of_two(samples_side_by_side(design, fbcb))  # what is addressed by it needs no multiplier
     held = placement_text(design.platform, design.tile, samples)

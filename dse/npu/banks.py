@@ -98,7 +98,7 @@ def halves(width: ArrayLike, rows: ArrayLike) -> Ints:
     return blocks
 
 
-def banks_of(board: Board, tiles: Tiles | Tile, samples: ArrayLike = 1) -> dict[str, Bank]:
+def banks_of(board: Board, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, Bank]:
     """Memories of designs by banks, as in ``rtl/engine``; weights are in registers and have none.
 
     Parameters

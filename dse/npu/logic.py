@@ -259,9 +259,7 @@ def engine(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> Logic:
 
     Parameters
     ----------
-    words : int or array
-        Words of a beat; a port whose words are no power of two has the engine of the next one.
-    tiles, samples
+    words, tiles, samples
         As for :func:`features`.
 
     Returns
@@ -269,7 +267,6 @@ def engine(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> Logic:
     Logic
         The counts, which are not whole.
     """
-    words = 2 ** bits(words)
     grown = features(words, tiles, samples)
     logic = Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops(words, tiles, samples))
     _, _, T_C, V, _ = np.asarray(tiles, np.float64)

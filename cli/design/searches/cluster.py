@@ -114,7 +114,10 @@ class ClusterSearch(KindOptions):
                 f'devices: expected a number, two with .. between, or best, found "{self.devices}"; e.g. 1..10'
             ) from None
         if not 1 <= first <= last <= every:
-            raise InputError(f"devices: expected 1 to {every}, the devices of {cluster.name}, found {self.devices}")
+            raise InputError(
+                f"devices: expected numbers from 1 to {every}, the devices of {cluster.name}, the smaller one first, "
+                f"found {self.devices}"
+            )
         return list(range(int(first), int(last) + 1))
 
 

@@ -164,12 +164,6 @@ def test_what_stands_in_place_of_a_part_has_its_ports():
         assert "clk" in ports
 
 
-def test_a_port_of_another_width_is_counted_as_the_next_power_of_two():
-    for words, next_ in ((48, 64), (3, 4), (16, 16), (1, 1)):
-        one, other = (logic.engine(W, Tile(1024, 7, 128), 2) for W in (words, next_))
-        assert (one.total_luts, one.total_flip_flops) == (other.total_luts, other.total_flip_flops)
-
-
 def test_more_of_anything_takes_no_less():
     """But look-up tables of a T_P that W divides, whose inner rows choose no words by k."""
     draw = np.random.default_rng(3)

@@ -63,7 +63,7 @@ def test_the_time_of_the_chosen_layout_is_the_walk_s():
 
 
 def test_pixels_share_the_weights_and_divide_the_rows():
-    one, four = (banks_of(ZCU104, Tile(1024, 6, 48, V)) for V in (1, 4))
+    one, four = (banks_of(ZCU104, Tile(1024, 6, 48, V), 1) for V in (1, 4))
     assert int(four["sums"].number) == 4 * int(one["sums"].number)
     assert int(four["sums"].rows) == int(one["sums"].rows) // 4
     assert int(four["stores"].number * four["stores"].rows) == int(one["stores"].number * one["stores"].rows)

@@ -415,7 +415,10 @@ def test_the_best_devices_are_the_fastest_subset(fluidb: Run):
             '--rule: expected one of marginal, optimal, layerwise, found "best"',
         ),
         (["edgesp-a,edgesp-b"], 'PLATFORM: expected one, as the search is on a cluster, found "edgesp-a,edgesp-b"'),
-        (["edgesp-a", "--devices", "0"], "--devices: expected 1 to 10, the devices of edgesp-a, found 0"),
+        (
+            ["edgesp-a", "--devices", "0"],
+            "--devices: expected numbers from 1 to 10, the devices of edgesp-a, the smaller one first, found 0",
+        ),
         (["edgesp-a", "--rule", "paper"], '--rule: expected one of marginal, optimal, layerwise, found "paper"'),
         (
             ["edgesp-a", "--devices", "2..x"],
