@@ -39,9 +39,9 @@ BESIDE = (
 """Files that call the compiled functions, or are measured themselves."""
 
 APART = (
-    "bitstream", "board", "board_system", "compare", "dram", "dram_controller", "dram_network", "http_client",
+    "bitstream", "board", "board_system", "clock", "compare", "dram", "dram_controller", "dram_network", "http_client",
     "http_clients", "http_cost", "http_flood", "http_litserve", "http_load", "http_locust", "http_plain", "intervals",
-    "loadgen", "measure", "pages", "ratios", "slack_grid", "sources", "tables",
+    "loadgen", "lut4", "measure", "pages", "ratios", "slack_grid", "sources", "synthesis", "tables",
 )  # fmt: skip
 """Scripts of this folder on which no time depends."""
 
