@@ -67,13 +67,12 @@ FITTED = [
 
 GRID: list[Key] = [
     *((part, Size(W), FASTEST) for W in (4, 8, 16, 32) for part in PARTS if (part, W) != ("inputs", 32)),
-    ("inputs", Size(32, T_P=1), FASTEST),  # with T_P = 4 it has 46,000 look-up tables, and is not routed in hours
+    ("inputs", Size(32, T_P=1), FASTEST),  # with T_P = 4 it has 46,000 look-up tables, and was not routed
     ("fbe", Size(16), FASTEST),
     *(("npu", Size(*of), SLOWEST) for of in FITTED),
     ("npu", Size(4, 1, 64, 4, 4), FASTEST),
-    ("npu", Size(16, 1, 128, 4, 16), FASTEST),
 ]
-"""What ``make clock`` measures: NPUs as on the ULX3S, and two on the fastest grade."""
+"""What ``make clock`` measures: NPUs as on the ULX3S, and one on the fastest grade."""
 
 
 class Row(NamedTuple):

@@ -45,8 +45,7 @@ def check_free(path: AnyPath, force: bool, what: str = "output", *, apart: Itera
         tidy(parent)
     if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
         raise InputError(
-            f"{path}: expected a new name, found a link, a pipe or a device, which nothing replaces; choose another "
-            f"name, or {STANDARD_OUTPUT} for standard output"
+            f"{path}: expected a new name, found a link, a pipe or a device, which nothing replaces; choose another"
         )
     if os.path.lexists(path) and not force:
         raise InputError(f"{path}: {what} exists already; choose another name or add --force to replace it")

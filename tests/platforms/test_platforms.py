@@ -118,7 +118,7 @@ def test_every_fault_at_once_with_its_key(tmp_path):
     path = tmp_path / "x.toml"
     path.write_text(
         'schema = "fluidb.platform/2"\nname = "x"\ntitle = "x"\ndsps = -1\non_chip_mbit = "fast"\nluts = 5\n'
-        "clock_mhz = nan\nbandwith_gb_s = 1.0\nword_bits = 16\n[sources]\ncolour = 'red'\n"
+        "clock_mhz = nan\nbandwith_gb_s = 1.0\nword_bits = 16\nport_words = 12\n[sources]\ncolour = 'red'\n"
     )
     with pytest.raises(InputError) as caught:
         load_platform(str(path))
@@ -129,11 +129,12 @@ def test_every_fault_at_once_with_its_key(tmp_path):
         'on_chip_mbit: expected a number, found "fast"',
         "clock_mhz: expected a finite number",
         "bandwidth_gb_s: expected this key, found none",
+        "port_words: expected a power of two, e.g. 16, found 12",
         "bandwith_gb_s: unknown key; did you mean bandwidth_gb_s?",
         "sources: expected keys of this file, e.g. bandwidth_gb_s, found colour",
     ):
         assert f"{path}: {part}" in text
-    assert len(caught.value.faults) == 7
+    assert len(caught.value.faults) == 8
 
 
 def test_a_board_without_flip_flops_shares_none(fluidb, tmp_path):

@@ -365,17 +365,6 @@ def test_the_array_is_that_of_the_design(engine: Path) -> None:
         assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_a_port_that_the_engine_has_not_is_refused(fluidb: Run, tmp_path: Path) -> None:
-    board = (ROOT / "platforms" / "kv260.toml").read_text().replace("port_words = 32", "port_words = 48")
-    (tmp_path / "own.toml").write_text(board)
-    done = fluidb("dse", TINY, "own.toml", "-o", "d")
-    (line,) = done.stderr.splitlines()
-    assert done.returncode == 2
-    assert "own.toml: port_words: expected a power of two" in line
-    assert "found 48" in line
-    assert not (tmp_path / "d").exists()
-
-
 def test_what_the_counters_of_the_engine_do_not_hold_is_refused(fluidb: Run, tmp_path: Path) -> None:
     """One cycle of latency more than beats may be in flight, and one column more than are counted.
 
