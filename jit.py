@@ -104,6 +104,18 @@ def tell_compiling() -> None:
     logging.getLogger("fluidb").info("compiling functions, %s: about 10 s", how)
 
 
+def fields_in(kind: Any) -> Iterator[tuple[str, ...]]:
+    """Fields of the named tuples in types: numba names a tuple without them, and compiled code reads them by place."""
+    if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
+        yield kind.fields
+    inner = kind.signature if isinstance(kind, FunctionType) else kind
+    parts = inner if isinstance(inner, tuple) else getattr(inner, "args", None) or getattr(inner, "types", ())
+    for part in parts:
+        yield from fields_in(part)
+    if isinstance(kind, Reference):
+        yield from fields_in(kind.dtype)
+
+
 class FunctionCache(NullCache):
     """numba's cache of one function: a file for each signature and machine, with a digest, so that damage shows.
 
@@ -115,7 +127,8 @@ class FunctionCache(NullCache):
 
     def _file(self, signature: Any, codegen: Any) -> Path | None:
         folder = cache_folder()
-        key = (numba.__version__, sys.implementation.cache_tag, str(signature), codegen.magic_tuple())
+        fields = [*fields_in(signature)]
+        key = (numba.__version__, sys.implementation.cache_tag, str(signature), fields, codegen.magic_tuple())
         name = f"{self.function.__module__}.{self.function.__qualname__}"
         return folder and folder / f"{name}-{DIGEST(repr(key).encode()).hexdigest()[:16]}"
 
