@@ -25,7 +25,6 @@ class LayerWork(NamedTuple):
     line: int  # pixels of a line of the map, a divisor of gemm.R; of a map 1 wide its height
     words: int  # of inputs and outputs that it moves
     weights: int = 0  # words of these
-    per_sample: bool = False  # whether it multiplies two activations
     added: bool = False  # whether it adds maps
 
 
@@ -111,9 +110,8 @@ def _works(
         line = pixels.width if pixels.width > 1 else pixels.height
         if gemm is not None and gemm.R % line:
             line = gemm.R  # a product that is stated as such has no map
-        per_sample = name in lowered and lowered[name].per_sample
-        weights = gemm.P * gemm.C * gemm.groups if gemm is not None and not per_sample else 0
+        weights = gemm.P * gemm.C * gemm.groups if gemm is not None and not lowered[name].per_sample else 0
         if gemm is not None:
             maker[op.name] = len(works)
-        works.append(LayerWork(name, stage, in_head, gemm, window, stride, line, moved, weights, per_sample, added))
+        works.append(LayerWork(name, stage, in_head, gemm, window, stride, line, moved, weights, added))
     return works
