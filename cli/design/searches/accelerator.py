@@ -73,7 +73,7 @@ class AcceleratorSearch(KindOptions):
         from ....formats import InputError, parse_bandwidth, parse_numbers, parse_quantity
         from ....platforms import Accelerator, load_platform
 
-        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
+        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth)
         accelerator, changed = load_platform(name, bandwidth, kind=Accelerator), {}
         if self.persistent not in (None, SEARCH):
             units = {"KiB": 1.0, "MiB": 1024.0, "MB": 1e6 / 1024}
