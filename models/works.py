@@ -31,27 +31,9 @@ class LayerWork(NamedTuple):
 def layer_works(file: NetworkFile, path: AnyPath, *, additions: bool = False, pools: bool = False) -> list[LayerWork]:
     """The layers of a network that take time on an engine, in execution order, additions among them.
 
-    An addition or pool that is fused is part of the layer that makes its last input, if nothing else reads that: the
-    layer reads the other input, and writes the fused output in place of its own.
-
-    Parameters
-    ----------
-    file : NetworkFile
-        The content of a network's file.
-    path : str or Path
-        The file, for faults.
-    additions, pools : bool
-        Whether these are fused.
-
-    Returns
-    -------
-    list of LayerWork
-        The layers of a stage, then the layers of the head at its end.
-
-    Raises
-    ------
-    InputError
-        If the file has faults; every fault has a line.
+    The layers of a stage stand before the layers of the head at its end.  An addition or pool that is fused is part of
+    the layer that makes its last input, if nothing else reads that: the layer reads the other input, and writes the
+    fused output in place of its own.
     """
     build_network(file, path)  # refuses what is wrong
     shapes, _, _ = lower_all(file.layers, file.input.shape, "")

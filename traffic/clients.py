@@ -121,22 +121,7 @@ class Clients:
 def parse_think(text: str, folder: Path | None = None) -> tuple[float | tuple[float, ...], bool]:
     """Read a think time: ``50ms`` for all; ``exponential:50ms`` for drawn ones; ``trace:FILE`` for recorded ones.
 
-    Parameters
-    ----------
-    text : str
-        The think time.
-    folder : Path, optional
-        Where the file's name starts; by default the current folder.
-
-    Returns
-    -------
-    tuple
-        ``think_s`` and ``exponential`` of :class:`Clients`.
-
-    Raises
-    ------
-    InputError
-        If it is none of these, or the file cannot be read.
+    It is ``think_s`` and ``exponential`` of :class:`Clients`; the name of the file starts from ``folder``.
     """
     if text.startswith(RECORDED):
         return _recorded((folder or Path()) / text.removeprefix(RECORDED)), False

@@ -201,17 +201,7 @@ class Script:
 def preemption(script: Script, late: int) -> list[tuple[int, int]]:
     """A first batch; at its first exit ``late`` more samples overtake those that stay, and join them at that exit.
 
-    Parameters
-    ----------
-    script : Script
-        Gets the commands.
-    late : int
-        Samples that come later.
-
-    Returns
-    -------
-    list of (int, int)
-        Each stage that ran, and its samples.
+    The script gets the commands; each stage that runs is returned with its samples.
     """
     exits, runs = len(script.network.exits), []
 

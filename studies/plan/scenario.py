@@ -81,23 +81,7 @@ def is_plan_scenario(name: AnyPath) -> bool:
 
 
 def read_plan_scenario(name: AnyPath) -> PlanScenario:
-    """Read a scenario; paths in it start from its folder.
-
-    Parameters
-    ----------
-    name : str or Path
-        The file.
-
-    Returns
-    -------
-    PlanScenario
-        With paths that start from here.
-
-    Raises
-    ------
-    InputError
-        If it has faults; each has a line.
-    """
+    """Read a scenario; paths in it start from its folder."""
     file, folder = read_toml(PlanScenario, name), Path(name).parent
     given = {key: getattr(file, key) for key in ("trace", "samples")}
     from_here: dict[str, Any] = {key: str(folder / value) for key, value in given.items() if value}
