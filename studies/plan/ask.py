@@ -68,8 +68,7 @@ def plan(
         If the question has faults; each has a line.
     """
     scenario = _scenario(question)
-    if output is not None:
-        PLAN_FOLDER.check(output, replace)
+    PLAN_FOLDER.check(output, replace)
     problem, rates_per_s = _problem(scenario, output), scenario.rates_per_s
     with nullcontext() if runs is None else kept_races(runs) as kept:
         run = SearchRun(kept=kept, scheduler=scheduler, threads=threads, progress=progress)

@@ -53,8 +53,7 @@ class AcceleratorSearch(KindOptions):
             raise InputError(
                 f"{many[0]}: expected one SuperNet and one accelerator, found several; search each on its own"
             )
-        if output is not None:
-            SUBGRAPHS_FOLDER.check(output, written.force)
+        SUBGRAPHS_FOLDER.check(output, written.force)
         goal = choice(SubGraphGoal, self.objective or SubGraphGoal.LATENCY, "objective")
         accelerator, options = self._accelerator(platform), SubGraphOptions(goal=goal, seed=self.seed)
         family = load_family(network)
