@@ -99,13 +99,13 @@ class OwnFolder(NamedTuple):
     mark: str
     own: Collection[str]
 
-    def check(self, folder: AnyPath, force: bool, *, apart: Iterable[AnyPath | None] = ()) -> None:
+    def check(self, folder: AnyPath | None, force: bool, *, apart: Iterable[AnyPath | None] = ()) -> None:
         """Refuse, before any work is done, an output folder that is not fluidb's to write.
 
         Parameters
         ----------
-        folder : str or Path
-            Destination.
+        folder : str or Path or None
+            Destination, if there is one.
         force : bool
             Whether the user allowed an existing folder of this kind to be replaced; nothing else ever is.
         apart : iterable of str or Path or None
@@ -116,6 +116,8 @@ class OwnFolder(NamedTuple):
         InputError
             If the folder exists and may not be replaced, or its parent does not.
         """
+        if folder is None:
+            return
         check_named(folder)
         folder = Path(folder)
         check_free(folder, force, "output folder")
