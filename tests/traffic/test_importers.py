@@ -497,6 +497,7 @@ def test_what_was_dropped_and_sorted_is_said(fluidb: Run, tmp_path: Path) -> Non
         (["vidur", "log.csv", "-o", "log.csv"], "log.csv: expected another file than log.csv"),
         (["vidur", "log.csv", "-o", "log.csv/n.csv"], "log.csv/n.csv: expected a folder"),
         (["vidr", "log.csv", "-o", "n.csv"], 'unknown format "vidr"'),
+        (["log.csv", "-o", "n.csv"], 'unknown format "log.csv"; did you mean csv?'),
         (["csv", "log.csv", "-o", "n.csv", "--columns", "arrival=at", "--unit", "s"], r'found "\x1b[2J"'),
     ],
 )
