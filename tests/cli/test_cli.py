@@ -335,6 +335,10 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["dse", "net.onnx", POCKET],
         ["net.onnx: expected the TOML file of a network; make it with `fluidb models import net.onnx -o net.toml`"],
     ),
+    "model with a name of an option": (
+        ["models", "check", "--", "-n 1.onnx"],
+        ["-n 1.onnx: expected the TOML", "`fluidb models import './-n 1.onnx' -o './-n 1.toml'`"],
+    ),
     "folder that is no network": (["dse", "DESIGN", POCKET], ["TOML file of a network, found a folder"]),
     "beginning of a file's name": (["dse", TINY, "mybo"], ['unknown platform "mybo"; did you mean myboard.toml?']),
     "file that is no design": (["latency", "t.csv"], ["t.csv: expected the folder of a design, found a file"]),
@@ -529,6 +533,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
 def test_bad_input_is_one_clear_line(fluidb: Run, tmp_path: Path, tiny_design: Path, case: str) -> None:
     (tmp_path / "t.csv").write_text("request_id,arrival_s\n1,0.0\n")
     (tmp_path / "net.onnx").write_bytes(b"\xad")
+    (tmp_path / "-n 1.onnx").touch()
     (tmp_path / "myboard.toml").write_text("")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
