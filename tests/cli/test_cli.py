@@ -491,7 +491,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["dse", TINY, POCKET, "-o", "t.csv/where"],
         ["t.csv/where: expected a folder", "something else"],
     ),
-    "output in the way": (["dse", TINY, POCKET, "-o", "t.csv"], ["t.csv: output folder exists already", "--force"]),
+    "output in the way": (["dse", TINY, POCKET, "-o", "t.csv"], ["t.csv: expected a folder to write, found a file"]),
     "force spares strangers": (["dse", TINY, POCKET, "-o", "mine", "--force"], ["holds no design.json"]),
     "trace in the way": (["trace", "poisson", "--rate", "1", "--count", "1", "-o", "t.csv"], ["exists already"]),
     "merged trace in the way": (["trace", "merge", "t.csv", "-o", "t.csv"], ["another file than t.csv"]),
