@@ -266,19 +266,20 @@ def _command_path(arguments: Sequence[str]) -> str:
     return f"fluidb {first} {second}" if hasattr(_module(first), "app") and second[:1] != "-" else f"fluidb {first}"
 
 
-def _empty(arguments: list[str]) -> str:
-    """The fault of an argument without a letter, which would be read as this folder."""
-    at = arguments.index("")
-    before = arguments[at - 1] if at else ""
-    where = before if before.startswith("-") else f"argument {at + 1}"
-    return f'{where}: expected a value, found ""; is a variable of the shell empty?'
+def _empty(arguments: list[str]) -> Iterator[str]:
+    """The faults of values without a letter, which would be read as this folder; click takes ``-o=`` for ``=``."""
+    for at, text in enumerate(arguments):
+        before = arguments[at - 1] if at else ""
+        option = before if before.startswith("-") else f"argument {at + 1}"
+        if text == "" or re.fullmatch(r"--?[a-z-]+=", text):
+            yield f'{text[:-1] or option}: expected a value, found ""; is a variable of the shell empty?'
 
 
 def run() -> None:
     """Run the command line and leave the process with its exit code."""
     usage_error: Any = typer.BadParameter.__base__
-    if "" in sys.argv[1:]:
-        fail([_empty(sys.argv[1:])])
+    if faults := list(_empty(sys.argv[1:])):
+        fail(faults)
         sys.exit(2)
     try:
         code = app(prog_name="fluidb", standalone_mode=False)
