@@ -618,9 +618,33 @@ main()
 """
 
 
-def test_a_full_disk_behind_stdout_is_one_line(tmp_path: Path) -> None:
-    done = subprocess.run(f"{FLUIDB} models > /dev/full", shell=True, capture_output=True, text=True, check=False)
-    assert lines(done) == ["fluidb: output: No space left on device"]
+FULL = "No space left on device"
+NOT_WHOLE = "nothing was changed, but what went to standard output is not whole"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("models > /dev/full", f"fluidb: output: {FULL}"),
+        ("--help > /dev/full", f"fluidb: output: {FULL}"),
+        ("trace offline --count 9 -o - > /dev/full", f"fluidb: -: could not be written ({FULL}); {NOT_WHOLE}"),
+        ("--version >&-", "fluidb: output: Bad file descriptor"),
+        ("trace rescale - --rate 2 -o t.csv <&-", "fluidb: standard input: expected a header, found an empty file"),
+    ],
+)
+def test_a_standard_stream_that_fails_is_one_line(tmp_path: Path, command: str, expected: str) -> None:
+    """Of a full disk, or closed by the caller; Python keeps what it could not write, and tries again at its end."""
+    usual = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        f"{FLUIDB} {command}", shell=True, cwd=tmp_path, env=usual, capture_output=True, text=True, check=False
+    )
+    assert lines(done) == [expected]
+
+
+def test_without_stderr_a_command_does_its_work(tmp_path: Path) -> None:
+    done = subprocess.run(f"{FLUIDB} trace offline --count 9 -o t.csv 2>&-", shell=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert len((tmp_path / "t.csv").read_text().splitlines()) == 10
 
 
 @pytest.mark.parametrize(
