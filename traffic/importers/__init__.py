@@ -185,7 +185,7 @@ def import_trace(
     zero_at = None if options.zero is None else _zero(options.zero, rows.unit)
     trace, time_zero_s, out_of_order = arrange(rows, tally, zero_at)
     stamped = rows.unit == ISO
-    zero = f"{time_zero_s:,.9g} s in the file"
+    zero = f"{time_zero_s:,.15g} s in the file"
     if stamped:
         exact = rows.times.min() if zero_at is None else zero_at[0]
         nanoseconds = int(exact if exact.dtype == np.int64 else exact * 1e9)
