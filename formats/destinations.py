@@ -120,7 +120,9 @@ class OwnFolder(NamedTuple):
             return
         check_named(folder)
         folder = Path(folder)
-        check_free(folder, force, "output folder")
+        check_free(folder, force or folder.is_file(), "output folder")
+        if folder.is_file():
+            raise InputError(f"{folder}: expected a folder to write, found a file; choose another name")
         if not folder.exists():
             return
         for other in apart:
@@ -128,9 +130,8 @@ class OwnFolder(NamedTuple):
             if read is not None and read.exists() and folder.resolve() in (read, *read.parents):
                 what = f"the folder of {other}, which this command reads"
                 raise InputError(f"{folder}: expected another folder than {what}")
-        if folder.is_dir():
-            tidy(folder)
-        names = {path.name for path in held(folder)} if folder.is_dir() else set()
+        tidy(folder)
+        names = {path.name for path in held(folder)}
         only = f"{folder}: --force replaces {self.kind} only, and this folder holds"
         if self.mark not in names:
             raise InputError(f"{only} no {self.mark}; choose another name")
