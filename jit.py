@@ -108,12 +108,17 @@ def fields_in(kind: Any) -> Iterator[tuple[str, ...]]:
     """Fields of the named tuples in types: numba names a tuple without them, and compiled code reads them by place."""
     if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
         yield kind.fields
-    inner = kind.signature if isinstance(kind, FunctionType) else kind
-    parts = inner if isinstance(inner, tuple) else getattr(inner, "args", None) or getattr(inner, "types", ())
+    match kind:
+        case tuple():
+            parts = kind
+        case FunctionType():
+            parts = kind.signature.args
+        case Reference():
+            parts = (kind.dtype,)
+        case _:
+            parts = getattr(kind, "types", ())
     for part in parts:
         yield from fields_in(part)
-    if isinstance(kind, Reference):
-        yield from fields_in(kind.dtype)
 
 
 class FunctionCache(NullCache):
