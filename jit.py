@@ -104,6 +104,23 @@ def tell_compiling() -> None:
     logging.getLogger("fluidb").info("compiling functions, %s: about 10 s", how)
 
 
+def fields_in(kind: Any) -> Iterator[tuple[str, ...]]:
+    """Fields of the named tuples in types: numba names a tuple without them, and compiled code reads them by place."""
+    if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
+        yield kind.fields
+    match kind:
+        case tuple():
+            parts = kind
+        case FunctionType():
+            parts = kind.signature.args
+        case Reference():
+            parts = (kind.dtype,)
+        case _:
+            parts = getattr(kind, "types", ())
+    for part in parts:
+        yield from fields_in(part)
+
+
 class FunctionCache(NullCache):
     """numba's cache of one function: a file for each signature and machine, with a digest, so that damage shows.
 
@@ -115,7 +132,8 @@ class FunctionCache(NullCache):
 
     def _file(self, signature: Any, codegen: Any) -> Path | None:
         folder = cache_folder()
-        key = (numba.__version__, sys.implementation.cache_tag, str(signature), codegen.magic_tuple())
+        fields = [*fields_in(signature)]
+        key = (numba.__version__, sys.implementation.cache_tag, str(signature), fields, codegen.magic_tuple())
         name = f"{self.function.__module__}.{self.function.__qualname__}"
         return folder and folder / f"{name}-{DIGEST(repr(key).encode()).hexdigest()[:16]}"
 

@@ -28,8 +28,21 @@ def _tell() -> None:
     noted.propagate = False
 
 
+def _opened() -> None:
+    """Open the standard streams that the caller closed, as a daemon does, or an output would get their numbers.
+
+    Standard input is empty then, standard output fails when it is written to, and what stderr would say is lost.
+    """
+    modes = {"stdin": os.O_RDONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
+    for number, (name, mode) in enumerate(modes.items()):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, mode), number)
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
+
+
 def main() -> None:
     """Entry point of the ``fluidb`` command."""
+    _opened()
     try:
         from ..formats import posix  # noqa: F401
     except ImportError as error:

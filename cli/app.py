@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
@@ -186,7 +187,7 @@ def _made(name: str) -> Any:
 
 
 class _Group(TyperGroup):
-    """Imports a command only when it runs, and turns faults into one line on stderr and the documented exit code."""
+    """Imports a command only when it runs, and ends on faults as documented."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -209,27 +210,38 @@ class _Group(TyperGroup):
         assert name is not None
         return name, _made(name), rest
 
-    def invoke(self, ctx: Any) -> Any:
-        from ..formats.errors import InputError
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        """Read the words, which prints a help or the version."""
+        with _faults():
+            return super().make_context(*given, **more)
 
-        try:
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with _faults():
             return super().invoke(ctx)
-        except KeyboardInterrupt as stop:  # before typer turns it into an exit of its own
-            leave(str(stop))
-        except InputError as error:
-            fail(error.first_faults)
-            raise SystemExit(2) from None
-        except MemoryError as error:  # its text, if any, says how much an array takes
-            why = f" ({error})" if str(error) else ""
-            fail([f"expected enough memory, found too little{why}; use fewer requests, samples or designs"])
-            raise SystemExit(2) from None
-        except OSError as error:  # a path too long, a folder that may not be entered, a full disk behind stdout
-            enough = isinstance(error, BrokenPipeError)  # the reader, say `head`, has seen all that it wants
-            if not enough:
-                fail([f"{error.filename or 'output'}: {error.strerror}"])
-            # what is still buffered goes nowhere, so that the exit does not meet the same fault again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(0 if enough else 2) from None
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Turn faults into one line on stderr and the documented exit code."""
+    from ..formats.errors import InputError
+
+    try:
+        yield
+    except KeyboardInterrupt as stop:  # before typer turns it into an exit of its own
+        leave(str(stop))
+    except InputError as error:
+        fail(error.first_faults)
+        raise SystemExit(2) from None
+    except MemoryError as error:  # its text, if any, says how much an array takes
+        why = f" ({error})" if str(error) else ""
+        fail([f"expected enough memory, found too little{why}; use fewer requests, samples or designs"])
+        raise SystemExit(2) from None
+    except OSError as error:  # a path too long, a folder that may not be entered, a full disk behind stdout
+        if isinstance(error, BrokenPipeError):  # the reader, say `head`, has seen all that it wants
+            raise SystemExit(0) from None
+        fail([f"{error.filename or 'output'}: {error.strerror}"])
+        raise SystemExit(2) from None
 
 
 def _version(value: bool) -> None:
@@ -266,19 +278,20 @@ def _command_path(arguments: Sequence[str]) -> str:
     return f"fluidb {first} {second}" if hasattr(_module(first), "app") and second[:1] != "-" else f"fluidb {first}"
 
 
-def _empty(arguments: list[str]) -> str:
-    """The fault of an argument without a letter, which would be read as this folder."""
-    at = arguments.index("")
-    before = arguments[at - 1] if at else ""
-    where = before if before.startswith("-") else f"argument {at + 1}"
-    return f'{where}: expected a value, found ""; is a variable of the shell empty?'
+def _empty(arguments: list[str]) -> Iterator[str]:
+    """The faults of values without a letter, which would be read as this folder; click takes ``-o=`` for ``=``."""
+    for at, text in enumerate(arguments):
+        before = arguments[at - 1] if at else ""
+        option = before if before.startswith("-") else f"argument {at + 1}"
+        if text == "" or re.fullmatch(r"--?[a-z-]+=", text):
+            yield f'{text[:-1] or option}: expected a value, found ""; is a variable of the shell empty?'
 
 
 def run() -> None:
     """Run the command line and leave the process with its exit code."""
     usage_error: Any = typer.BadParameter.__base__
-    if "" in sys.argv[1:]:
-        fail([_empty(sys.argv[1:])])
+    if faults := list(_empty(sys.argv[1:])):
+        fail(faults)
         sys.exit(2)
     try:
         code = app(prog_name="fluidb", standalone_mode=False)
@@ -291,4 +304,10 @@ def run() -> None:
             help_of = error.ctx.command_path if error.ctx else _command_path(sys.argv[1:])
             fail([f"{usage_fault(error)} (see {help_of} --help)"])
         code = 2
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:  # what is still buffered goes nowhere, so that the exit does not meet the same fault again
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     sys.exit(code if isinstance(code, int) else 0)

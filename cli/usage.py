@@ -29,6 +29,9 @@ def usage_fault(error: Any) -> str:
         message = f"{message[: meant.start()]}; did you mean {meant[1].replace(', ', ' or ')}?"
     message = re.sub("^No such option: ", "unknown option ", in_our_words(message))
     message = re.sub(r"^Option '(\S+)' requires an argument\.$", r"\1: expected a value, found none", message)
+    message = re.sub(
+        r"^Option '(\S+)' does not take a value\.$", r"\1: expected no value, found one; leave it out", message
+    )
     message = re.sub(r"^Invalid value for '(.*?)': ", r"\1: ", message)
     if other := re.match(r"(\S+): '(.*)' is not one of (.*)\.$", message):
         option, given, known = other.groups()

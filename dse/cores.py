@@ -39,25 +39,7 @@ class Core(NamedTuple):
 
 
 def design_cores(folders: Sequence[AnyPath], counts: Sequence[int]) -> list[Core]:
-    """Cores that are designs for one board.
-
-    Parameters
-    ----------
-    folders : sequence of str or Path
-        Their folders.
-    counts : sequence of int
-        How many there are of each.
-
-    Returns
-    -------
-    list of Core
-        The cores; each alone has the whole bandwidth.
-
-    Raises
-    ------
-    InputError
-        If a design cannot be read, or all do not fit the board together.
-    """
+    """Cores that are designs for one board, and how many there are of each; alone, each has all bandwidth."""
     cores, designs, taken = [], [], []
     for folder, count in zip(folders, counts, strict=True):
         design, fbcb = read_design(folder)
@@ -114,27 +96,7 @@ def _check_board(
 
 
 def engine_cores(file: NetworkFile, path: AnyPath, engines: Sequence[Engine], counts: Sequence[int]) -> list[Core]:
-    """Cores that are engines of fixed shape.
-
-    Parameters
-    ----------
-    file, path
-        A network's file, and where it is, for faults.
-    engines : sequence of Engine
-        The kinds of engines.
-    counts : sequence of int
-        How many there are of each.
-
-    Returns
-    -------
-    list of Core
-        The cores.
-
-    Raises
-    ------
-    InputError
-        If the network's file has faults.
-    """
+    """Cores that are engines of fixed shape, from how many there are of each."""
     cores = []
     for engine, count in zip(engines, counts, strict=True):
         table, need = tabulate_engine(file, path, engine), needs(file, path, engine)
@@ -149,23 +111,7 @@ def engine_cores(file: NetworkFile, path: AnyPath, engines: Sequence[Engine], co
 
 
 def tabulate_cores(cores: Sequence[Core]) -> LatencyTable:
-    """Make the latency table of cores on one memory.
-
-    Parameters
-    ----------
-    cores : sequence of Core
-        The kinds of cores, and how many there are of each.
-
-    Returns
-    -------
-    LatencyTable
-        The table.
-
-    Raises
-    ------
-    InputError
-        If there are not several cores, or their tables differ in more than times.
-    """
+    """The latency table of cores on one memory; refuse one core alone, and kinds that differ in more than times."""
     if any(core.number < 1 for core in cores) or not 2 <= sum(core.number for core in cores) <= MOST:
         raise InputError(
             f"cores: expected at least one of each kind, and 2 to {MOST} in all, found "
@@ -226,26 +172,6 @@ def _check_alike(first: Core, other: Core) -> None:
 
 
 def write_cores(table: LatencyTable, folder: AnyPath, *, replace: bool = False) -> LatencyTable:
-    """Write the latency table of cores into a folder of its own.
-
-    Parameters
-    ----------
-    table : LatencyTable
-        The table.
-    folder : str or Path
-        Destination.
-    replace : bool
-        Whether an existing folder of a latency table is replaced.
-
-    Returns
-    -------
-    LatencyTable
-        The table.
-
-    Raises
-    ------
-    InputError
-        If the folder is in use, or the file system refuses.
-    """
+    """Write the latency table of cores into a folder of its own, and return it."""
     DEVICE_FOLDER.write(folder, {LATENCY_FILE: table_text(table)}, replace=replace)
     return table

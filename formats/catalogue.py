@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from .display import as_word
 from .errors import InputError
 from .files import AnyPath, is_folder, is_input
 from .near import did_you_mean
@@ -65,10 +66,8 @@ class Catalogue:
             return self.folder / f"{name}.toml"
         path = Path(name)
         if path.suffix in self.imported and is_input(path):
-            raise InputError(
-                f"{name}: expected the TOML file of a {self.kind}; make it with "
-                f"`{self.command} import {name} -o {path.stem}.toml`"
-            )
+            made = f"{self.command} import {as_word(path)} -o {as_word(path.stem + '.toml')}"
+            raise InputError(f"{name}: expected the TOML file of a {self.kind}; make it with `{made}`")
         if (other := self.foreign(path)) is not None:
             raise InputError(f"{name}: expected the TOML file of a {self.kind}, found {other}")
         if is_input(path):

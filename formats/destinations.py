@@ -99,13 +99,13 @@ class OwnFolder(NamedTuple):
     mark: str
     own: Collection[str]
 
-    def check(self, folder: AnyPath, force: bool, *, apart: Iterable[AnyPath | None] = ()) -> None:
+    def check(self, folder: AnyPath | None, force: bool, *, apart: Iterable[AnyPath | None] = ()) -> None:
         """Refuse, before any work is done, an output folder that is not fluidb's to write.
 
         Parameters
         ----------
-        folder : str or Path
-            Destination.
+        folder : str or Path or None
+            Destination, if there is one.
         force : bool
             Whether the user allowed an existing folder of this kind to be replaced; nothing else ever is.
         apart : iterable of str or Path or None
@@ -116,9 +116,13 @@ class OwnFolder(NamedTuple):
         InputError
             If the folder exists and may not be replaced, or its parent does not.
         """
+        if folder is None:
+            return
         check_named(folder)
         folder = Path(folder)
-        check_free(folder, force, "output folder")
+        check_free(folder, force or folder.is_file(), "output folder")
+        if folder.is_file():
+            raise InputError(f"{folder}: expected a folder to write, found a file; choose another name")
         if not folder.exists():
             return
         for other in apart:
@@ -126,9 +130,8 @@ class OwnFolder(NamedTuple):
             if read is not None and read.exists() and folder.resolve() in (read, *read.parents):
                 what = f"the folder of {other}, which this command reads"
                 raise InputError(f"{folder}: expected another folder than {what}")
-        if folder.is_dir():
-            tidy(folder)
-        names = {path.name for path in held(folder)} if folder.is_dir() else set()
+        tidy(folder)
+        names = {path.name for path in held(folder)}
         only = f"{folder}: --force replaces {self.kind} only, and this folder holds"
         if self.mark not in names:
             raise InputError(f"{only} no {self.mark}; choose another name")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
 from typing import Any
@@ -16,6 +17,12 @@ LONGEST = 300
 def printable(text: str) -> str:
     """Text with control characters escaped: a name in a file must not control a terminal, or hide text beside it."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def as_word(path: object) -> str:
+    """A path as a user types it in a shell: in quotes where it needs them, and never like an option."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
 
 def brief(record: Any) -> str:

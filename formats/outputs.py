@@ -81,6 +81,8 @@ def make_folder(folder: AnyPath) -> None:
 def _faults_of(path: Path, changed: Path | None = None) -> Iterator[None]:
     """Report a full disk or a missing permission as a fault that the user can mend, without a traceback."""
     kept = "nothing was changed" if changed is None else f"{changed} was written before"
+    if path == STANDARD_OUTPUT:
+        kept += ", but what went to standard output is not whole"
     try:
         yield
     except BrokenPipeError:  # the reader of standard output has seen all that it wants

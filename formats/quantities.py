@@ -127,15 +127,13 @@ def parse_duration(text: str, what: str = "duration", *, zero: bool = False) -> 
     return parse_quantity(text, _DURATION_S, what, "200ms", zero=zero)
 
 
-def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
+def parse_bandwidth(text: str) -> float:
     """Gigabytes (1e9 bytes) a second in a text such as ``4.267GB/s``.
 
     Parameters
     ----------
     text : str
         A positive number followed by ``MB/s`` or ``GB/s``.
-    what : str
-        Name of the parameter or key, for the fault.
 
     Returns
     -------
@@ -152,7 +150,7 @@ def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
     >>> parse_bandwidth("3200MB/s")
     3.2
     """
-    return parse_quantity(text, _BANDWIDTH_GB_S, what, "4.267GB/s")
+    return parse_quantity(text, _BANDWIDTH_GB_S, "bandwidth", "4.267GB/s")
 
 
 def parse_numbers(text: str | None, what: str, kind: type[float], example: str) -> list[float]:

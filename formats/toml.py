@@ -9,7 +9,7 @@ import tomllib
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 import pydantic
 
@@ -78,10 +78,14 @@ def with_fields(record: type[Record], fields: Mapping[str, Any]) -> type[Record]
 class SparseRecord(Strict):
     """A record whose file has no key for a field that has its default."""
 
+    sparse: ClassVar[set[str] | None] = None
+    """The fields for which this is so; all but the inputs of a table if there are none."""
+
     @pydantic.model_serializer(mode="wrap")
     def _stated(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields = type(self).model_fields
-        return {key: value for key, value in write(self).items() if key == "inputs" or value != fields[key].default}
+        sparse = self.sparse or fields.keys() - {"inputs"}
+        return {key: value for key, value in write(self).items() if key not in sparse or value != fields[key].default}
 
 
 Choice = TypeVar("Choice", bound=StrEnum)

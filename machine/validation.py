@@ -46,7 +46,7 @@ CALIBRATION = 5
 
 @dataclass(frozen=True, slots=True)
 class TrialFigures:
-    """TrialFigures of a replay that are compared."""
+    """Figures of a replay that are compared."""
 
     mean_s: float
     p50_s: float

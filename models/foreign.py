@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..formats.display import as_word
+
 _TORCH = 'in Python, `torch.onnx.export(model.eval(), (sample,), "{0}.onnx")`'
 _KERAS = 'in Python, `keras.saving.load_model("{1}").export("{0}.onnx", format="onnx")`'
 _CONVERT = "`python -m tf2onnx.convert {} --output {{0}}.onnx`"
@@ -28,4 +30,5 @@ def export_of(path: Path) -> str | None:
 def network_of(path: Path) -> str | None:
     """The same, and how the ONNX model becomes a network."""
     export = export_of(path)
-    return export and f"{export}, then `fluidb models import {path.stem}.onnx -o {path.stem}.toml`"
+    made = " -o ".join(as_word(path.stem + ending) for ending in (".onnx", ".toml"))
+    return export and f"{export}, then `fluidb models import {made}`"

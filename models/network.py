@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -156,18 +156,13 @@ MAX_STEPS = 4096
 """Most steps of a stage that repeats."""
 
 
+@stated_in
 class _Place(SparseRecord):
     name: str
     rate: Annotated[float, Field(ge=0, le=1)]
 
 
-if TYPE_CHECKING:  # a type checker does not see the fields of thresholds
-    _ExitPlace = _Place
-else:
-    _ExitPlace = stated_in(_Place)
-
-
-class Exit(_ExitPlace):
+class Exit(_Place):
     """A place where samples leave the network.
 
     Attributes

@@ -24,19 +24,7 @@ def fused_additions(nodes: Iterable[Operation], outputs: Collection[str]) -> dic
     """The additions that the store of a product does, by the products.
 
     The product is an operand that nothing else reads, in the same stage; the other operand is made before it.  Of two
-    such products it is the one that runs last.
-
-    Parameters
-    ----------
-    nodes : iterable of Operation
-        Layers in execution order.
-    outputs : collection of str
-        Layers whose outputs leave the network, or that the layers of an exit read.
-
-    Returns
-    -------
-    dict of str to str
-        The name of an addition, by the name of each product.
+    such products it is the one that runs last.  ``outputs`` leave the network, or are read by the layers of an exit.
     """
     layers = list(nodes)
     order = {node.name: number for number, node in enumerate(layers)}
@@ -56,24 +44,7 @@ def fused_additions(nodes: Iterable[Operation], outputs: Collection[str]) -> dic
 def with_residuals(
     layers: Sequence[Layer], ops: Sequence[Op], stages: Iterable[int], outputs: Collection[str]
 ) -> list[Layer]:
-    """The layers of a chain of operators, in which products know that an addition is fused.
-
-    Parameters
-    ----------
-    layers : sequence of Layer
-        What the operators were lowered to.
-    ops : sequence of Op
-        The operators, in execution order.
-    stages : iterable of int
-        The stage of each.
-    outputs : collection of str
-        As for :func:`fused_additions`.
-
-    Returns
-    -------
-    list of Layer
-        The layers.
-    """
+    """The layers of a chain of operators; its products know which addition is fused (:func:`fused_additions`)."""
     before, nodes = "input", []
     for op, stage in zip(ops, stages, strict=False):
         product, adds = isinstance(op, Conv | Linear), isinstance(op, Join) and op.op == "add"

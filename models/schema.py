@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -205,18 +205,13 @@ Op = Annotated[
 ]
 
 
+@stated_in
 class _Leave(Strict):
     after: Name
     rate: Annotated[float, Field(ge=0, le=1)]
 
 
-if TYPE_CHECKING:  # a type checker does not see the fields of thresholds
-    _LeaveSure = _Leave
-else:
-    _LeaveSure = stated_in(_Leave)
-
-
-class ExitFile(_LeaveSure):
+class ExitFile(_Leave):
     """An intermediate exit: the layer it follows, the share of samples that leave, how sure they are, and its head."""
 
     head: str | None = None

@@ -25,34 +25,15 @@ class LayerWork(NamedTuple):
     line: int  # pixels of a line of the map, a divisor of gemm.R; of a map 1 wide its height
     words: int  # of inputs and outputs that it moves
     weights: int = 0  # words of these
-    per_sample: bool = False  # whether it multiplies two activations
     added: bool = False  # whether it adds maps
 
 
 def layer_works(file: NetworkFile, path: AnyPath, *, additions: bool = False, pools: bool = False) -> list[LayerWork]:
     """The layers of a network that take time on an engine, in execution order, additions among them.
 
-    An addition or pool that is fused is part of the layer that makes its last input, if nothing else reads that: the
-    layer reads the other input, and writes the fused output in place of its own.
-
-    Parameters
-    ----------
-    file : NetworkFile
-        The content of a network's file.
-    path : str or Path
-        The file, for faults.
-    additions, pools : bool
-        Whether these are fused.
-
-    Returns
-    -------
-    list of LayerWork
-        The layers of a stage, then the layers of the head at its end.
-
-    Raises
-    ------
-    InputError
-        If the file has faults; every fault has a line.
+    The layers of a stage stand before the layers of the head at its end.  An addition or pool that is fused is part of
+    the layer that makes its last input, if nothing else reads that: the layer reads the other input, and writes the
+    fused output in place of its own.
     """
     build_network(file, path)  # refuses what is wrong
     shapes, _, _ = lower_all(file.layers, file.input.shape, "")
@@ -111,9 +92,8 @@ def _works(
         line = pixels.width if pixels.width > 1 else pixels.height
         if gemm is not None and gemm.R % line:
             line = gemm.R  # a product that is stated as such has no map
-        per_sample = name in lowered and lowered[name].per_sample
-        weights = gemm.P * gemm.C * gemm.groups if gemm is not None and not per_sample else 0
+        weights = gemm.P * gemm.C * gemm.groups if gemm is not None and not lowered[name].per_sample else 0
         if gemm is not None:
             maker[op.name] = len(works)
-        works.append(LayerWork(name, stage, in_head, gemm, window, stride, line, moved, weights, per_sample, added))
+        works.append(LayerWork(name, stage, in_head, gemm, window, stride, line, moved, weights, added))
     return works

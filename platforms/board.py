@@ -8,9 +8,9 @@ from math import ceil, log2
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, PrivateAttr, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import Field, PrivateAttr, field_validator
 
-from ..formats import InputError, validate
+from ..formats import InputError, SparseRecord, validate
 from .cycle import Cycle
 from .host import Host
 from .platform import Platform
@@ -39,7 +39,7 @@ MOST_PORT_WORDS = 64
 """Words of a beat, at most, where a board's file states none: look-up tables that choose among words grow with them."""
 
 
-class Board(Platform):
+class Board(Platform, SparseRecord):
     """A board, as its TOML file describes it (``docs/your-own.md``).
 
     Attributes
@@ -88,6 +88,7 @@ class Board(Platform):
     table_made_by: ClassVar[str] = "search an NPU for it with `fluidb dse NETWORK {} -o DIR`, then `fluidb latency DIR`"
     listed_as: ClassVar[str] = "platforms"
     headers: ClassVar[tuple[str, ...]] = ("board", "DSPs", "on-chip Mb", "MHz", "GB/s", "")
+    sparse: ClassVar[set[str] | None] = {"pixels", "host", "cycle", "luts_per_lut6", "port_turn_cycles"}
 
     schema_: Literal["fluidb.platform/1"] = Field("fluidb.platform/1", alias="schema")
     dsps: Annotated[int, Field(ge=1, le=10**6)]
@@ -129,12 +130,6 @@ class Board(Platform):
         if value is not None and value & (value - 1):
             raise ValueError(f"expected a power of two, e.g. 16, found {value}")
         return value
-
-    @model_serializer(mode="wrap")
-    def _stated(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A file has no key for pixels if its board allows one only, and none for what most boards do not state."""
-        usual = {"pixels": ONE_PIXEL, "host": None, "cycle": None, "luts_per_lut6": 1.0, "port_turn_cycles": 0.0}
-        return {key: value for key, value in write(self).items() if key not in usual or value != usual[key]}
 
     @property
     def row(self) -> tuple[str, ...]:

@@ -21,23 +21,7 @@ READ = (
 
 
 def detect(path: Path) -> str:
-    """Name the tool, or the form, of a file that is to become a platform; by what it holds.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    str
-        The tool, or :data:`TIMES` for this project's own form of times.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
+    """The tool of a file that is to become a platform, by what it holds; :data:`TIMES` for our own form."""
     if not is_input(path):
         raise InputError(f"{path}: expected a file to import, found {'a folder' if is_folder(path) else 'none'}")
     tool, header = block_tool(path), triton.header_of(path)

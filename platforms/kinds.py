@@ -28,23 +28,7 @@ KINDS: dict[str, type[Platform]] = {
 
 
 def kind_of(name: AnyPath) -> type[Platform]:
-    """The kind of a platform, by the schema that its file names; the rest of the file is not checked.
-
-    Parameters
-    ----------
-    name : str or Path
-        A shipped name, or the path of a TOML file.
-
-    Returns
-    -------
-    type of Platform
-        The kind; a board if the schema is none that is known.
-
-    Raises
-    ------
-    InputError
-        If there is no such platform, or its file is no TOML.
-    """
+    """The kind of a platform; a board if its file names no schema that is known. The rest is not checked."""
     return _kind(parse_toml(PLATFORMS.find(name)))
 
 

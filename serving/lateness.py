@@ -62,6 +62,14 @@ def exceeds(limits, finish_s, now_s, count):
     return False
 
 
+@compiled(lean=True)
+def came(terms, clock, finish_s):
+    """How many requests, the first ones, may have come; all of them where clients send them, in no order."""
+    if terms is not None:
+        return finish_s.size if terms.think_s.size > 0 else clock.arrived
+    return clock.arrived
+
+
 def run_unless_late(loop, decide, played, events, limits):
     """Replay traffic to its end in steps of some instants, until a limit is exceeded at the end of one."""
     clock, finish_s = played.state.clock[0], played.work.requests.finish_s
@@ -72,9 +80,7 @@ def run_unless_late(loop, decide, played, events, limits):
         )  # fmt: skip
         if status != OK:
             return status
-        # requests arrive in their order, unless there are terms
-        count = clock.arrived if played.terms is None else finish_s.size
-        if exceeds(limits, finish_s, clock.now_s, count):
+        if exceeds(limits, finish_s, clock.now_s, came(played.terms, clock, finish_s)):
             return TOO_LATE
         if clock.returned == finish_s.size:
             return OK

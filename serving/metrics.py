@@ -29,15 +29,20 @@ from .summary import (
 )
 
 
+def _over(amount: float, span_s: float) -> float:
+    """An amount by the span; 0 if nothing ran because all requests were refused at one instant."""
+    return amount / span_s if span_s else 0.0
+
+
 def _utilisation(uses: Sequence[DeviceUse], span_s: float) -> Utilisation | None:
     """Shares of the span of all lanes, from the causes in the latency tables; ``None`` if one has none."""
-    sums = [[float((use.ran * part).sum()) / span_s for part in use.segments.causes] for use in uses]
+    sums = [[_over(float((use.ran * part).sum()), span_s) for part in use.segments.causes] for use in uses]
     if not all(sums):
         return None
     made, tile, batch, memory = (sum(column) for column in zip(*sums, strict=True))
-    scheduler = sum(use.scheduler_s for use in uses) / span_s
+    scheduler = _over(sum(use.scheduler_s for use in uses), span_s)
     # where a policy delays nothing, the overhead of cores is that they wait for each other's words
-    memory += sum(use.overhead_s for use in uses if use.table.cores is not None) / span_s
+    memory += _over(sum(use.overhead_s for use in uses if use.table.cores is not None), span_s)
     idle = _share(1.0 - made - tile - batch - memory - scheduler)
     return Utilisation(made, idle, scheduler, memory, tile, batch)
 
@@ -63,7 +68,7 @@ def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float
     by_batch = replay.launches[:, here].sum(axis=(0, 1))
     runs = int(by_batch.sum())
     mean = float(by_batch @ np.arange(len(by_batch))) / runs if runs else 0.0
-    busy_share = _share(float(run_s[:, here].sum()) / replay.lanes / span_s)
+    busy_share = _share(_over(float(run_s[:, here].sum()) / replay.lanes, span_s))
     return StageSummary(stage, int(here.sum()), busy_share, runs, mean, by_batch[1:].tolist())
 
 
@@ -214,13 +219,13 @@ def _summary(replay: Replay, begin_s: float, end_s: float) -> Summary:
         violation_rate=violations / count,
         violation_interval=violating.interval,
         arrival_rate_per_s=trace.rate_per_s,
-        processing_rate_per_s=answered / span_s,
-        goodput_per_s=(count - violations) / span_s,
+        processing_rate_per_s=_over(answered, span_s),
+        goodput_per_s=_over(count - violations, span_s),
         makespan_s=math.inf if unfinished else span_s,
         depth_variance=variance_within(replay.batch, replay.depths),
         width_variance=None if trace.width is None else variance_within(replay.batch, trace.width),
         warm_up_requests=0 if trace.at_once else warm_up(latency_s),
-        busy_share=_share((ran_s + overhead_s) / replay.lanes / span_s),
+        busy_share=_share(_over((ran_s + overhead_s) / replay.lanes, span_s)),
         utilisation=_utilisation(uses, span_s * replay.lanes),
         mean_batch=sample_s / ran_s if ran_s else 0.0,
         preemptions=replay.preemptions,

@@ -35,22 +35,7 @@ class AnsweringExits(NamedTuple):
 def find_exits(named: str, *, own: bool = False) -> AnsweringExits:
     """Find the exits of a network's candidates, or of the network itself, or of a folder with a design, table or plan.
 
-    Parameters
-    ----------
-    named : str
-        A network's name or file; or a folder with a design, a latency table or a plan of exits.
-    own : bool
-        Take the exits of a network that also has candidates.
-
-    Returns
-    -------
-    AnsweringExits
-        At least one beside the end.
-
-    Raises
-    ------
-    InputError
-        If it has none, or cannot be read.
+    ``own``: of a network that also has candidates, take its exits.
     """
     if is_folder(named):
         answering = _of_folder(Path(named))
@@ -110,28 +95,7 @@ def draw_log(
     values: int = 1,
     difficulty: float = 0.0,
 ) -> Samples:
-    """Draw answers at exits.
-
-    Parameters
-    ----------
-    exits : AnsweringExits
-        The exits, as :func:`find_exits` finds them; their classes take the place of the model's.
-    model : AnswerModel
-        How good and how sure answers are by depth.
-    count, seed : int
-        Samples; and their seed.
-    measure : Measure
-        Measure of how sure they are.
-    values : int
-        Principal values of an answer.
-    difficulty : float
-        Mean difficulty of the samples; 0 is usual.
-
-    Returns
-    -------
-    Samples
-        With answers at the exits and at the end.
-    """
+    """Draw answers at exits, whose classes take the place of the model's; a mean ``difficulty`` of 0 is usual."""
     model = replace(model, classes=exits.classes or model.classes)
     drawn = draw_answers(model, exits.places, count, seed, values=values, difficulty=difficulty)
     kept = [*(place - 1 for place in exits.used), exits.places]

@@ -214,7 +214,7 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
             digest = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # it has readinto
         if trace.slo_s is not None and keys.slos is not None:
             faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
-    think = faults.catch(f"{where}.think", lambda: parse_think(keys.think or "0", "think", folder))
+    think = faults.catch(f"{where}.think", lambda: parse_think(keys.think or "0", folder))
     faults.catch(where, lambda: add_columns(offline(1) if trace is None else trace, 0, keys.columns))
     if on is None or think is None:
         return None

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
+from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -16,8 +17,9 @@ import numpy as np
 import pytest
 from builders import COMPILED, FLUIDB, everybody, table_of
 from fluidb import jit
-from fluidb.jit import refer
+from fluidb.jit import Reference, fields_in, refer
 from fluidb.serving import find_policy, simulate
+from numba import types
 from numba.core.errors import NumbaError
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
@@ -162,6 +164,25 @@ def test_a_damaged_file_is_compiled_again_and_said(kept: Path, damage):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert jit.compiled("i8(i8)")(double)(21) == 42
+
+
+def first_of(pair):
+    return pair.first
+
+
+@pytest.mark.parametrize("second", [2, 2.0])  # two numbers of one type are another type of numba
+def test_a_function_is_compiled_again_where_fields_change_places(kept: Path, second):
+    """In whatever file they stand: compiled code would read the other one."""
+    for names in (("first", "second"), ("second", "first")):
+        pair = namedtuple("Pair", names)(first=1, second=second)  # noqa: PYI024  its fields change
+        assert jit.compiled()(first_of)(pair) == 1
+
+
+def test_fields_are_found_in_every_type_that_has_named_tuples():
+    kind = numba.typeof(Inner(np.zeros(3), 0.5))
+    function = types.FunctionType(types.none(kind))
+    for within in (kind, (kind,), types.Tuple((types.int64, kind)), Reference(kind), function):
+        assert [*fields_in((types.int64, within))] == [Inner._fields]
 
 
 class Gone(NamedTuple):

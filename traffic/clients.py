@@ -81,7 +81,7 @@ class Clients:
         InputError
             If the think time cannot be read, or there are no clients, or too many.
         """
-        return cls(count, *parse_think(think or "0", folder=folder))
+        return cls(count, *parse_think(think or "0", folder))
 
     def send(self, traffic: Traffic, seed: int) -> Traffic:
         """Let these clients send requests, in their order, instead of that they arrive.
@@ -118,36 +118,19 @@ class Clients:
         return replace(traffic, trace=replace(trace, arrival_s=np.full(len(traffic), np.inf)), think_s=think_s)
 
 
-def parse_think(text: str, what: str = "think", folder: Path | None = None) -> tuple[float | tuple[float, ...], bool]:
+def parse_think(text: str, folder: Path | None = None) -> tuple[float | tuple[float, ...], bool]:
     """Read a think time: ``50ms`` for all; ``exponential:50ms`` for drawn ones; ``trace:FILE`` for recorded ones.
 
-    Parameters
-    ----------
-    text : str
-        The think time.
-    what : str
-        Its name in faults.
-    folder : Path, optional
-        Where the file's name starts; by default the current folder.
-
-    Returns
-    -------
-    tuple
-        ``think_s`` and ``exponential`` of :class:`Clients`.
-
-    Raises
-    ------
-    InputError
-        If it is none of these, or the file cannot be read.
+    It is ``think_s`` and ``exponential`` of :class:`Clients`; the name of the file starts from ``folder``.
     """
     if text.startswith(RECORDED):
         return _recorded((folder or Path()) / text.removeprefix(RECORDED)), False
     form, colon, mean = text.rpartition(":")
     if form not in ("", "exponential") or (colon and not form):
         raise InputError(
-            f'{what}: expected a duration, exponential:DURATION or {RECORDED}FILE, found "{text}"; e.g. 50ms'
+            f'think: expected a duration, exponential:DURATION or {RECORDED}FILE, found "{text}"; e.g. 50ms'
         )
-    return (0.0 if mean.strip() == "0" else parse_duration(mean, what, zero=True)), bool(form)
+    return (0.0 if mean.strip() == "0" else parse_duration(mean, "think", zero=True)), bool(form)
 
 
 def _recorded(path: Path) -> tuple[float, ...]:

@@ -102,7 +102,7 @@ def collect(
 
 
 def repeated(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """ImportedRows with an id that an earlier row has too, counted from 0, in order."""
+    """Rows with an id that an earlier row has too, counted from 0, in order."""
     if np.all(ids[1:] > ids[:-1]):
         return np.zeros(0, dtype=np.int64)
     return np.delete(np.arange(len(ids)), np.unique(ids, return_index=True)[1])

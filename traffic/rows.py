@@ -1,4 +1,4 @@
-"""ImportedRows of a file as text, in batches of bounded size, and a count of the rows that were used, blank or bad."""
+"""Rows of a file as text, in batches of bounded size, and a count of the rows that were used, blank or bad."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..formats.files import status_of
 STANDARD_INPUT = Path("-")
 
 BATCH = 1024
-"""ImportedRows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""
+"""Rows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""
 
 MAX_LINE = 2**24
 """The longest line in characters; a file with a longer one is not a list of requests."""
@@ -75,7 +75,7 @@ class Tally:
 
     @property
     def kept(self) -> int:
-        """ImportedRows that are used."""
+        """Rows that are used."""
         return self.read - self.blank - self.bad
 
     def check(self, kept: int) -> None:
@@ -98,7 +98,7 @@ _JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
 """Keeps numbers as the texts that the file has."""
 
 Cells = Iterator[tuple[int, int, list[str]]]
-"""ImportedRows: the number of each, from 1 and without the header; the line it ends on; its texts."""
+"""Rows: the number of each, from 1 and without the header; the line it ends on; its texts."""
 
 Source = Callable[[Tally, Sequence[str]], Cells]
 """Reads the named columns of a file, and counts rows in the tally."""
@@ -213,7 +213,7 @@ def table(tally: Tally, names: Sequence[str], delimiter: str = ",") -> Cells:
 
 
 def select(rows: Cells, wanted: Sequence[int]) -> Cells:
-    """ImportedRows with some of their texts, by place in the row."""
+    """Rows with some of their texts, by place in the row."""
     return ((row, line, [cells[i] for i in wanted]) for row, line, cells in rows)
 
 
@@ -256,7 +256,7 @@ def parse_object(line: str) -> dict[str, object] | None:
 
 
 def batches(rows: Cells) -> Iterator[tuple[Sequence[int], Sequence[int], Sequence[list[str]]]]:
-    """ImportedRows in batches of bounded size: their numbers, their lines and their texts."""
+    """Rows in batches of bounded size: their numbers, their lines and their texts."""
     while piece := list(itertools.islice(rows, BATCH)):
         numbers, ends, cells = zip(*piece, strict=True)
         yield numbers, ends, cells

@@ -26,7 +26,7 @@ _EQUAL_GAPS_CV = 1e-9
 """Gaps of a smaller coefficient of variation differ only by the rounding of their times."""
 
 PIECE = 2**12
-"""ImportedRows that are written at a time; more would not stay in the processor's caches."""
+"""Rows that are written at a time; more would not stay in the processor's caches."""
 
 _PLAIN = 1e-4, 1e16
 """Numbers from the first and below the second have no exponent, in Python as in JSON."""
@@ -200,7 +200,7 @@ def write_columns(columns: Mapping[str, NDArray[Any] | list[Any]], path: AnyPath
 
 
 def _number_rows(rows: list[tuple[Any, ...]]) -> bytes:
-    """ImportedRows of numbers, four times as fast as the module csv."""
+    """Rows of numbers, four times as fast as the module csv."""
     return to_json(rows)[2:-2].replace(b"],[", b"\n").replace(b'"', b"") + b"\n"
 
 

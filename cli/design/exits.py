@@ -72,8 +72,7 @@ def command(
     from ...models.loader import read_network_file
     from ...traffic.samples import read_samples
 
-    if output is not None:
-        EXITS_FOLDER.check(output, force, apart=[Path(network), Path(target), samples])
+    EXITS_FOLDER.check(output, force, apart=[Path(network), Path(target), samples])
     log = read_samples(samples)
     goal = asked.read(log.measure)
     file, path = read_network_file(network)

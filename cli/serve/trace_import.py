@@ -41,9 +41,20 @@ class ReadingOptions:
     )
 
 
+def _known(name: str) -> str:
+    """Refuse a file in the place of the format, before the file is missed."""
+    from ...traffic.importers import importer_of
+
+    importer_of(name)
+    return name
+
+
+_OFFERED = offering(FORMATS) | {"callback": _known}
+
+
 def command(
     format_: Annotated[
-        str, argument(f"{', '.join(FORMATS[:-1])} or jsonl (`fluidb docs traffic`).", "FORMAT", **offering(FORMATS))
+        str, argument(f"{', '.join(FORMATS[:-1])} or jsonl (`fluidb docs traffic`).", "FORMAT", **_OFFERED)
     ],
     file: Annotated[Path, argument("The file to import, also packed as .gz; - is standard input.", "FILE")],
     output: Output,

@@ -32,19 +32,8 @@ def nearer(
 ) -> Alternative | None:
     """Change one property after the other, the best first, while fitted rows come clearly nearer.
 
-    Parameters
-    ----------
-    calibrated : Calibration
-        The result of :func:`calibrate`.
-    measurements : sequence of Measurement
-        The measured times, of products for the engine as it is.
-    hold_out, keep : iterable of str
-        As for :func:`calibrate`.
-
-    Returns
-    -------
-    Alternative or None
-        None if the properties of the engine are as good as others, or too few rows were fitted.
+    ``None`` if the properties of the engine are as good as others, or too few rows were fitted.  ``hold_out`` and
+    ``keep`` are as for :func:`calibrate`.
     """
     held = set(hold_out)
     free = [name for name in CONSTANTS if name not in set(keep)]

@@ -22,29 +22,7 @@ class SummedTimes(NamedTuple):
 
 
 def import_blocks(path: Path, device_file: Path, network: AnyPath, name: str | None = None) -> SummedTimes:
-    """Make a device from a table of blocks, whose CSV is to stand beside the device's file.
-
-    Parameters
-    ----------
-    path : Path
-        A table of Once-for-all, ProxylessNAS or HAT.
-    device_file : Path
-        Where the device's file will be.
-    network : str or Path
-        The network whose stages the times are summed for.
-    name : str, optional
-        The device's name; by default the table's.
-
-    Returns
-    -------
-    SummedTimes
-        Times of one sample, by stage.
-
-    Raises
-    ------
-    InputError
-        If a block has no row, or the table has faults; every fault has a line.
-    """
+    """Make a device from a table of blocks of another tool, whose CSV is to stand beside the device's file."""
     file, where = read_network_file(network)
     net, tool = build_network(file, where), block_tool(path)
     if tool == HAT:

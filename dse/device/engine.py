@@ -155,26 +155,9 @@ def batch_times(need: Needs, engine: Engine, b: int = 1) -> Floats:
 
 
 def tabulate_engine(file: NetworkFile, path: AnyPath, engine: Engine) -> LatencyTable:
-    """Make the latency table of a network on an engine.
+    """The latency table of a network on an engine, on which samples of a batch run one after the other.
 
-    Parameters
-    ----------
-    file : NetworkFile
-        The content of the network's file.
-    path : str or Path
-        The file, for faults.
-    engine : Engine
-        The engine; samples of a batch run one after the other.
-
-    Returns
-    -------
-    LatencyTable
-        The table; a layer that only moves words is counted with the product before it.
-
-    Raises
-    ------
-    InputError
-        If the network's file has faults.
+    A layer that only moves words is counted with the product before it.
     """
     network = build_network(file, path)
     need = needs(file, path, engine)

@@ -100,11 +100,6 @@ class TimedRows:
         return _with(self.engine, free, *search.chosen([(grid, first), (ratios, best)]))
 
 
-def without_constants(engine: Engine) -> Engine:
-    """The engine without constants: at its peaks, with all that can be hidden."""
-    return engine.model_copy(update=CONSTANTS)
-
-
 def slowdowns(engine: Engine) -> tuple[float, float]:
     """Times that computing and moving take, as multiples of the times at the peaks."""
     return engine.clock_hz / engine.cycles_per_s, 1e9 * engine.bandwidth_gb_s / engine.bytes_per_s

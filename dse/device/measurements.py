@@ -113,26 +113,11 @@ class _MeasuredRow(Strict):
 
 
 def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
-    """Read measured times of networks or layers on an engine.
+    """Read measured times of networks or layers on an engine: a few rows in place of many times of one thing.
 
-    Parameters
-    ----------
-    path : str or Path
-        A CSV with ``network`` and ``latency_ms``, ``latency_us``, or ``cycles`` and ``clock_mhz``; with ``layer``, for
-        times of layers; with ``platform``, rows of other engines are left out.  A network is a name, or a TOML
-        file beside the CSV; its exits do not count.  A layer whose sizes the row states needs neither.
-    engine : Engine
-        The engine.
-
-    Returns
-    -------
-    list of Measurement
-        The rows, in the order of the file; a few in place of many times of one thing.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or no row is of this engine, or rows have faults: each of the first has a line.
+    The CSV has ``network`` and ``latency_ms``, ``latency_us``, or ``cycles`` and ``clock_mhz``; with ``layer``, for
+    times of layers; with ``platform``, rows of other engines are left out.  A network is a name, or a TOML file beside
+    the CSV; its exits do not count.  A layer whose sizes the row states needs neither.
     """
     reader = csv.reader(io.StringIO(read_text(Path(path)).removeprefix("\ufeff"), newline=""), strict=True)
     try:

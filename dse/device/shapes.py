@@ -39,27 +39,6 @@ def search_shape(file: NetworkFile, path: AnyPath, engine: Engine, *, most_pixel
     Every pair of pixels and input channels is tried with the most output channels, since more of these are never
     slower.  On equal times fewer multiply-accumulates win, then the engine as it is, then fewer pixels.  The clock, the
     constants and the unit for depthwise layers stay; the range of errors does not, since no other shape was measured.
-
-    Parameters
-    ----------
-    file : NetworkFile
-        The content of the network's file.
-    path : str or Path
-        The file, for faults.
-    engine : Engine
-        The engine.
-    most_pixels : int
-        Most pixels side by side.
-
-    Returns
-    -------
-    ShapeSearch
-        The engine and the best one.
-
-    Raises
-    ------
-    InputError
-        If the network's file has faults.
     """
     times = _Times(needs(file, path, engine), engine)
     most = engine.macs_per_cycle

@@ -97,10 +97,6 @@ class Script:
             self.add(command, address + sample * stride, len(words))
             self.parts.append(np.append(words, np.zeros(len(words) % 2, "<i2")).view("<u4"))
 
-    def enter(self, number: int, entry: str) -> None:
-        """Write an entry of the control block; its record is the memory's."""
-        self.add(Command.ENTRY, number, int(entry, 2))
-
     def inputs(self, layer: EngineLayer, rows: Rows) -> Integers:
         """The inputs of a layer by channel, with the constants of a product."""
         maps = self.maps[layer.inputs[0]][rows]
@@ -205,17 +201,7 @@ class Script:
 def preemption(script: Script, late: int) -> list[tuple[int, int]]:
     """A first batch; at its first exit ``late`` more samples overtake those that stay, and join them at that exit.
 
-    Parameters
-    ----------
-    script : Script
-        Gets the commands.
-    late : int
-        Samples that come later.
-
-    Returns
-    -------
-    list of (int, int)
-        Each stage that ran, and its samples.
+    The script gets the commands; each stage that runs is returned with its samples.
     """
     exits, runs = len(script.network.exits), []
 

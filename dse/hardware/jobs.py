@@ -76,18 +76,7 @@ class Addition(NamedTuple):
     distance: int = 0
 
     def packed(self) -> int:
-        """Make the number of a job, ``engine_pkg::addition_t``: only the difference of the places counts.
-
-        Returns
-        -------
-        int
-            The number.
-
-        Raises
-        ------
-        InputError
-            If the engine does not shift so far.
-        """
+        """The number of a job, ``engine_pkg::addition_t``: only the difference of the places counts."""
         least = min(*self.left, self.shift)
         product, other, right = self.left[0] - least, self.left[1] - least, self.shift - least
         moved = max(product, other)
@@ -158,27 +147,10 @@ class Job(NamedTuple):
 
 
 def descriptor(job: Job, words: int, x: int, weights: int, y: int) -> list[int]:
-    """The words of a job: every product and quotient that the engine would have to compute.
+    """The words of a job: every product and quotient that the engine would have to compute, in the order of ``FIELDS``.
 
-    Parameters
-    ----------
-    job : Job
-        The layer.
-    words : int
-        Words of a beat of the port.
-    x, weights, y : int
-        Addresses in words: of inputs [sample][group][channel][height][width], of weights
-        [group][P][C], of one group if they are shared, and of outputs [sample][group][C][R].
-
-    Returns
-    -------
-    list of int
-        Numbers of ``NUMBER_BITS`` bits, in the order of :data:`FIELDS`.
-
-    Raises
-    ------
-    InputError
-        If the engine's counters do not hold a size.
+    ``words`` are of a beat of the port; addresses in words are of inputs [sample][group][channel][height][width], of
+    weights [group][P][C], of one group if they are shared, and of outputs [sample][group][C][R].
     """
     (R, P, C, groups), (b, B_R, B_P, passes), window = job.gemm, job.layout, job.window
     (height, width), (lines, line), (stride_y, stride_x) = window.size, window.outputs, window.stride

@@ -50,24 +50,7 @@ def record(job: jobs.Job, words: int, place: Location, entry: str, block_bits: i
 
 
 def memory_of(network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], fbcb: FbcbTable, words: int) -> Image:
-    """The memory of a network on a design.
-
-    Parameters
-    ----------
-    network : IntegerNetwork
-        The network.
-    timed : mapping of str to list of TimedJob
-        Its jobs on the design, :func:`fluidb.dse.hardware.program.jobs_of`.
-    fbcb : FbcbTable
-        The design's control block.
-    words : int
-        Words of a beat of the port.
-
-    Returns
-    -------
-    Image
-        Records, weights and maps.
-    """
+    """The memory of a network on a design, given its jobs (:func:`.program.jobs_of`) and the words of a beat."""
     size = max(PARTS * RECORD_WORDS, words)
     first = len(timed) * fbcb.b_max * size
     places, end = places_of(network, list(timed), first, fbcb.b_max, words)

@@ -51,22 +51,8 @@ def _added(name: str, job: LayerJob, addition: AddLayer | None) -> dict[str, Any
 def jobs_of(network: IntegerNetwork, design: DesignTable, fbcb: FbcbTable) -> dict[str, list[TimedJob]]:
     """Jobs of every product and every pool of the engine, as a design's control block configures it.
 
-    Parameters
-    ----------
-    network : IntegerNetwork
-        The network.
-    design, fbcb
-        Tables of a design for the network file that ``fluidb quantise`` wrote beside it, as built.
-
-    Returns
-    -------
-    dict of str to list of TimedJob
-        For each of them by name its jobs for batches of 1, 2, ... samples.
-
-    Raises
-    ------
-    InputError
-        If the design is for another network, or its times are an ideal's.
+    For each of them by its name there are jobs for batches of 1, 2, ... samples.  The design must be for the network
+    file that ``fluidb quantise`` wrote, with times as built.
     """
     costs = layer_costs(design.model_copy(update={"platform": design.platform.without_bus()}), fbcb)
     chosen, (codes, _, _) = configured(design, fbcb), fbcb.unpack()

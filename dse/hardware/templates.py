@@ -79,21 +79,6 @@ def constants() -> dict[str, object]:
 
 
 def filled(file: str, origin: str = "// For a test.", **values: object) -> str:
-    """A file that has a template.
-
-    Parameters
-    ----------
-    file : str
-        One of ``TEMPLATES``.
-    origin : str
-        The comment at its top.
-    **values
-        What it names beside the numbers of the engine.
-
-    Returns
-    -------
-    str
-        Its text.
-    """
+    """A file that has a template: a comment at its top, and the values that it names beside the engine's."""
     text = TEMPLATES[file].read_text(encoding="utf-8")
     return Template(text).substitute(constants(), origin=origin, **values)

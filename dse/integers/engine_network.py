@@ -44,22 +44,7 @@ def _as_ops(network: IntegerNetwork, layer: IntegerLayer, names: LayerNames) -> 
 def network_file(network: IntegerNetwork, path: Path) -> NetworkFile:
     """The network file of what the engine runs: a bias is a further channel of the map that its product reads.
 
-    Parameters
-    ----------
-    network : IntegerNetwork
-        The network.
-    path : Path
-        The model's file, for faults and as the source.
-
-    Returns
-    -------
-    NetworkFile
-        The network file; at each exit as many samples leave.
-
-    Raises
-    ------
-    InputError
-        If the layers that only an exit needs do not hang on a single layer, behind the layer of the exit before.
+    At each exit as many samples leave.  Layers that only an exit needs must hang on one layer, behind the exit before.
     """
     needed: dict[str, int] = {}  # the last stage that needs each layer
 

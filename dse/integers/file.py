@@ -104,23 +104,7 @@ def content(network: IntegerNetwork) -> bytes:
 
 
 def read_integer(path: AnyPath) -> IntegerNetwork:
-    """Read a quantised network.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file that ``fluidb quantise`` wrote.
-
-    Returns
-    -------
-    IntegerNetwork
-        The network.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, damaged or of another schema.
-    """
+    """Read the network that ``fluidb quantise`` wrote."""
     with open_arrays(
         path, "expected a quantised network, found no such file; make it with `fluidb quantise`"
     ) as arrays:

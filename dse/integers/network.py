@@ -188,9 +188,3 @@ class IntegerNetwork(NamedTuple):
         """How the engine reads the map of a group; the channel of the constant is there."""
         size = self.size(layer.inputs[0])[1:]
         return Window(layer.channels, size, layer.kernel, layer.shape[1:], layer.stride, layer.pad, layer.dilation)
-
-    def kept(self, stage: int) -> list[str]:
-        """Maps that exist after a stage and that later ones read."""
-        made = {"input", *(layer.name for layer in self.layers if layer.stage <= stage)}
-        read = [name for layer in self.layers if layer.stage > stage for name in layer.inputs]
-        return [name for name in dict.fromkeys(read) if name in made]

@@ -67,24 +67,8 @@ class Quantised(NamedTuple):
 def quantise(path: Path, samples: Path, exits: Sequence[str] | None = None) -> Quantised:
     """Quantise a trained network: weights and maps of 16 bits, a power of two as the scale of each.
 
-    Parameters
-    ----------
-    path : Path
-        An ONNX file.
-    samples : Path
-        Calibration samples (``.npz``): the array ``input``, or named as the network's input; and ``label``, if known.
-    exits : sequence of str, optional
-        Outputs or nodes that answer; all outputs if not given.
-
-    Returns
-    -------
-    Quantised
-        The network, and how it compares with floating point on the samples.
-
-    Raises
-    ------
-    InputError
-        If the extra ``onnx`` is missing, or a file has faults; a line for each.
+    Calibration samples (``.npz``) have an array ``input``, or named as the network's input, and ``label``, if known.
+    All outputs answer if no exits are given.
     """
     check_installed(f"{path}: quantising a network", "onnx", "onnx")
     from ...models.importers.onnx.trained import read_trained
@@ -125,27 +109,7 @@ def _answers(exits: Iterable[Any], maps: Mapping[str, NDArray[Any]]) -> NDArray[
 
 
 def write_quantised(quantised: Quantised, folder: Path, *, replace: bool = False) -> list[Path]:
-    """Write a quantised network and its network file, both or none.
-
-    Parameters
-    ----------
-    quantised : Quantised
-        The network.
-    folder : Path
-        Destination.
-    replace : bool
-        Whether such a folder is replaced.
-
-    Returns
-    -------
-    list of Path
-        The files.
-
-    Raises
-    ------
-    InputError
-        If the folder is another's, or the file system refuses.
-    """
+    """Write a quantised network and its network file, both or none, and return the files."""
     files: dict[str, str | bytes] = {
         INTEGER_FILE: content(quantised.network), NETWORK_FILE: network_text(quantised.file)
     }  # fmt: skip

@@ -29,24 +29,9 @@ from .window import Window
 
 
 def encode(network: IntegerNetwork, samples: NDArray[Any]) -> Integers:
-    """Samples as integers, rounded to the nearest; values that are too large saturate.
+    """Samples as integers of 16 bits, rounded to the nearest; values that are too large saturate.
 
-    Parameters
-    ----------
-    network : IntegerNetwork
-        The network.
-    samples : ndarray, shape (N, C, H, W) or (N, C)
-        The samples.
-
-    Returns
-    -------
-    ndarray, shape (N, C, H, W)
-        Integers of 16 bits.
-
-    Raises
-    ------
-    InputError
-        If they have another shape, or values that are not finite.
+    Shapes: samples (N, C, H, W) or (N, C); returns (N, C, H, W).
     """
     values = samples.reshape(*samples.shape[:2], 1, 1) if samples.ndim == 2 else samples
     if values.shape[1:] != network.shape:
@@ -58,42 +43,16 @@ def encode(network: IntegerNetwork, samples: NDArray[Any]) -> Integers:
 
 
 def scaled(sums: NDArray[np.int64], shift: int, low: int = LOW, high: int = HIGH) -> Integers:
-    """Sums divided by 2**shift, rounded to the nearest, halves up; kept within bounds.
-
-    Parameters
-    ----------
-    sums : ndarray of int64
-        Of 48 bits.
-    shift : int
-        From 0.
-    low, high : int
-        The bounds; of 16 bits if not given.
-
-    Returns
-    -------
-    ndarray of int16
-        The results.
-    """
+    """Sums of 48 bits divided by 2**shift, rounded to the nearest, halves up; kept within bounds."""
     words: Integers = np.clip((sums + (1 << shift >> 1)) >> shift, low, high).astype(WORD_TYPE)
     return words
 
 
 def neighbourhoods(maps: NDArray[Any], window: Window, beyond: float = 0) -> NDArray[Any]:
-    """What a window sees at every output position.
+    """What a window sees at every output position; ``beyond`` lies outside of a map.
 
-    Parameters
-    ----------
-    maps : ndarray, shape (..., channels, height, width)
-        Maps.
-    window : Window
-        How they are read.
-    beyond : float
-        What lies outside a map.
-
-    Returns
-    -------
-    ndarray, shape (..., channels, rows of the window, columns of the window, R)
-        The values, R the positions of the output, line by line.
+    Shapes: maps (..., channels, height, width); returns (..., channels, rows of the window, columns of the window, R),
+    the positions R of the output line by line.
     """
     reach = [
         (outputs - 1) * stride + (kernel - 1) * dilation + 1
@@ -152,22 +111,7 @@ def _pool(network: IntegerNetwork, layer: AveragePool | MaxPool, maps: Integers)
 
 
 def run_layer(network: IntegerNetwork, layer: IntegerLayer, *maps: Integers) -> Integers:
-    """What a layer computes, bit by bit.
-
-    Parameters
-    ----------
-    network : IntegerNetwork
-        The network.
-    layer : IntegerLayer
-        One of its layers.
-    *maps : ndarray of int16, shape (N, C, H, W)
-        Its inputs.
-
-    Returns
-    -------
-    ndarray of int16, shape (N, C, H, W)
-        Its output.
-    """
+    """What a layer computes from its inputs, bit by bit. Shapes: maps (N, C, H, W); returns (N, C, H, W)."""
     if isinstance(layer, ProductLayer):
         return _product(network, layer, *maps)
     if isinstance(layer, AddLayer):
@@ -183,21 +127,9 @@ def run_layer(network: IntegerNetwork, layer: IntegerLayer, *maps: Integers) -> 
 
 
 def run_stage(network: IntegerNetwork, stage: int, maps: Mapping[str, Integers]) -> dict[str, Integers]:
-    """Run the layers of a stage.
+    """The output of each layer of a stage; stages are counted from 1.
 
-    Parameters
-    ----------
-    network : IntegerNetwork
-        The network.
-    stage : int
-        From 1.
-    maps : mapping of str to ndarray
-        What earlier stages left (:meth:`IntegerNetwork.kept`), with a row for each sample; ``input`` before the first.
-
-    Returns
-    -------
-    dict of str to ndarray
-        The output of each layer of the stage.
+    ``maps`` are what earlier stages left and this one reads, with a row for each sample; ``input`` before the first.
     """
     outputs = dict(maps)
     for layer in network.layers:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from ...formats import (
     AnyPath,
     InputError,
     OwnFolder,
+    SparseRecord,
     Strict,
     Table,
     check_folder,
@@ -55,11 +56,12 @@ class Together(Strict):
     samples: Count  # that they have, at most
 
 
-class DesignTable(Table):
+class DesignTable(Table, SparseRecord):
     """The result of a search as a file, ``fluidb.design/4`` (``docs/file-formats.md``)."""
 
     schema_name: ClassVar[str] = "fluidb.design/4"
     made_by: ClassVar[str] = "fluidb dse"
+    sparse: ClassVar[set[str] | None] = {"together"}
 
     network: Network
     platform: Board
@@ -71,11 +73,6 @@ class DesignTable(Table):
     designs_evaluated: Count
     designs_ruled_out: Annotated[int, Field(ge=0)] = 0  # by a bound: worse than the whole ranking
     together: Together | None = None  # with other networks, for which the design is as well; objectives are of all
-
-    @model_serializer(mode="wrap")
-    def _alone(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A file has no key for the networks of an NPU that has one."""
-        return {key: value for key, value in write(self).items() if key != "together" or value}
 
     @property
     def tile(self) -> Tile:

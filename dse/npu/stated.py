@@ -78,7 +78,7 @@ class DesignOptions:
         from ...platforms import LUT_KEYS, load_platform
         from .options import SearchOptions
 
-        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
+        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth)
         board = load_platform(platform, bandwidth)
         board = board.in_int8() if self.int8 else board
         if self.pixels is not None:

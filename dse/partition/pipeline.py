@@ -36,8 +36,7 @@ def pipeline_partition(
     replace: bool = False,
 ) -> ChosenSchedule:
     """The schedule with the most images a second within a latency, for equal groups side by side, and its files."""
-    if output is not None:
-        PARTITION_FOLDER.check(output, replace, apart=[folder])
+    PARTITION_FOLDER.check(output, replace, apart=[folder])
     if timeline is not None:
         check_free(timeline, replace, apart=[output, *(folder / name for name in TABLE_FILES)])
     partition = read_partition(folder)

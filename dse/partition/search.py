@@ -65,7 +65,7 @@ class Partitioner:
 
     def _check_times(self, names: Sequence[str], subsets: int) -> None:
         """Refuse a search over more subsets than some minutes allow, by about how many times it computes."""
-        subsets, wide, times = subsets * len(self._hosts(names)[0]), subsets > 1, 0
+        subsets, wide, times = subsets * len(self._hosts(names)), subsets > 1, 0
         for first, end in pairwise((0, *self.network.ends)):
             units = end - first
             if self.options.rule is not FusionRule.OPTIMAL:
@@ -84,11 +84,10 @@ class Partitioner:
 
         It computes no row only if no device has room for both.
         """
-        first, others = self._hosts(names)
         fitting = []
-        for with_rows, hosts in product((True, False), (first, others)):
+        for with_rows in (True, False):
             ways = []
-            for host in hosts:
+            for host in self._hosts(names):
                 costs = Costs(self.blocks, self.cluster, names, self.options.zeta, host, with_rows=with_rows)
                 plan = choose(costs, self.options.rule) if costs.host_fits else None
                 fitting += [costs] * costs.host_fits
@@ -97,8 +96,8 @@ class Partitioner:
                 return min(ways, key=lambda way: _average_s(*way))
         raise self._no_room(names, fitting)
 
-    def _hosts(self, names: Sequence[str]) -> tuple[list[int], list[int]]:
-        """Devices that may run layers on whole maps, the strongest first; and devices that are better in nothing."""
+    def _hosts(self, names: Sequence[str]) -> list[int]:
+        """Devices that may run layers on whole maps, the strongest first, which is taken where several are as fast."""
         links = {link.device: link for link in self.cluster.links}
         merits: dict[int, tuple[float, ...]] = {}
         for device in self.cluster.devices:
@@ -107,12 +106,7 @@ class Partitioner:
                 has_input = device.name == self.cluster.owner and not self.network.trunk.units
                 numbers = device.gflop_s, -device.layer_s, device.memory_gb, wire.mbit_s, -wire.latency_s, has_input
                 merits[names.index(device.name)] = numbers
-        order = sorted(merits, key=lambda k: merits[k], reverse=True)  # who is better in nothing comes later
-        first: list[int] = []
-        for k in order:
-            if not any(all(np.greater_equal(merits[other], merits[k])) for other in first):
-                first.append(k)
-        return first, [k for k in order if k not in first]
+        return sorted(merits, key=lambda k: merits[k], reverse=True)
 
     def _tabulated(self, costs: Costs, plan: BlockPlan) -> PartitionTable:
         end_s = _exit_s(costs, plan)[-1]

@@ -63,7 +63,7 @@ def members_of(family: Family, layers: Layers = Layers.ALL) -> Members:
         slots = [slot for slot in slots if slot.side == 3 and not slot.depthwise]
     if not slots:
         raise InputError(f"layers: expected layers of {file.name} that count, found none with {layers}")
-    extents = [extents_of(subnet_file(file, subnet, path), slots) for subnet in members]
+    extents = [extents_of(subnet_file(file, subnet, path), slots, path) for subnet in members]
     return Members(
         slots,
         [subnet.name for subnet in members],

@@ -8,7 +8,6 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from ...serving.scheduler import Scheduler, with_parameter
 from ...traffic.distributions import Objective
 from ...traffic.trace import Trace
 from ..cores import pinned
-from ..live import LiveRunner, LiveService, OpenClock, Sample
+from ..live import LiveRunner, LiveService, OpenClock
 from ..network import RealNetwork
 from ..serve import ServedHere, check_models, prepare_here, warm_up
 from .app import App
@@ -311,20 +310,13 @@ def make_server(
     clock = OpenClock(2 * most)
     visits = Visits(clock, most, max(float(network.latency.array()[0, -1, 1]) for network in networks))
     metrics = Metrics(seen, max(network.latency.b_max for network in networks), lambda: visits.here)
-    visits.note = metrics.note
+    visits.on_leaving.append(metrics.note)
     recorder = None
     if record is not None:
         recorder = Recorder(record, networks, [model.slo_s for model in seen], scheduler)
-        visits.came, visits.note = recorder.arrived, partial(_both, metrics.note, recorder.note)
+        visits.on_arrival.append(recorder.arrived)
+        visits.on_leaving.append(recorder.note)
     case = case_of([here.network for here in served], traffic, scheduler)
     runner = LiveRunner(models, clock, metrics.ran)
     service = LiveService(case, clock, runner, [here.levels for here in served], visits.tell)
     return Server(served, seen, scheduler, service, clock, visits, metrics, recorder)
-
-
-def _both(
-    one: Callable[[Sequence[Sample]], None], other: Callable[[Sequence[Sample]], None], samples: Sequence[Sample]
-) -> None:
-    """Tell both of samples."""
-    one(samples)
-    other(samples)

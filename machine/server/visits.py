@@ -22,22 +22,24 @@ class _Visit:
     done: asyncio.Future[None]
 
 
+Listener = Callable[[Sequence[Sample]], None]
+
+
+def _tell(listeners: Sequence[Listener], samples: Sequence[Sample]) -> None:
+    for listener in listeners:
+        listener(samples)
+
+
 class Visits:
     """The requests that are here; used by the server's thread only, but for :meth:`tell`.
 
-    ``most`` is the largest number of samples that may be here at once.  ``came`` and ``note`` hear once of each
-    when it arrives, and when it has left.
+    ``most`` is the largest number of samples that may be here at once.
     """
 
-    def __init__(
-        self,
-        clock: OpenClock,
-        most: int,
-        sample_s: float,
-        came: Callable[[Sequence[Sample]], None] = lambda _: None,
-        note: Callable[[Sequence[Sample]], None] = lambda _: None,
-    ) -> None:
-        self.clock, self.most, self.sample_s, self.came, self.note = clock, most, sample_s, came, note
+    def __init__(self, clock: OpenClock, most: int, sample_s: float) -> None:
+        self.clock, self.most, self.sample_s = clock, most, sample_s
+        self.on_arrival: list[Listener] = []  # each hears once of each sample: when it arrives,
+        self.on_leaving: list[Listener] = []  # and when it has left
         self.here, self.ready, self.fault, self.cut = 0, False, "", 0
         self.loop: asyncio.AbstractEventLoop | None = None
         self.visits: dict[Sample, _Visit] = {}
@@ -65,14 +67,14 @@ class Visits:
         if self.here + len(samples) > self.most:
             for sample in samples:
                 sample.outcome, sample.arrival_s = Outcome.REFUSED, self.clock.now_s()
-            self.came(samples)
-            self.note(samples)
+            _tell(self.on_arrival, samples)
+            _tell(self.on_leaving, samples)
             return
         visit = _Visit(len(samples), asyncio.get_running_loop().create_future())
         self.here += len(samples)
         self.visits |= dict.fromkeys(samples, visit)
         self.clock.send(samples)
-        self.came(samples)
+        _tell(self.on_arrival, samples)
         await visit.done
 
     def _busy(self, why: str) -> Refusal:
@@ -95,14 +97,14 @@ class Visits:
             visit.left -= 1
             if not visit.left and not visit.done.done():
                 visit.done.set_result(None)
-        self.loop.call_soon(self.note, left)  # behind their answers, which do not wait for it
+        self.loop.call_soon(_tell, self.on_leaving, left)  # behind their answers, which do not wait for it
 
     def close(self, status: int, fault: str) -> None:
         """Answer all that are here, and all that still come, with a fault."""
         self.ready, self.fault, self.cut = False, fault, self.cut + self.here
         for sample in self.visits:
             sample.outcome, sample.exit = Outcome.DROPPED, 0
-        self.note(list(self.visits))
+        _tell(self.on_leaving, list(self.visits))
         for visit in set(self.visits.values()):
             if not visit.done.done():
                 visit.done.set_exception(Refusal(status, fault))

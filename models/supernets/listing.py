@@ -68,7 +68,7 @@ def list_subnets(
     counts = [slot.name in counted for slot in slots]
 
     def measured(subnet: SubNet) -> SubNetSize:
-        extents = extents_of(subnet_file(file, subnet, path), slots)
+        extents = extents_of(subnet_file(file, subnet, path), slots, path)
         weights = extents.weights
         return SubNetSize(subnet, int(weights.sum()), int(weights[counts].sum()), int(extents.macs.sum()), extents)
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...formats import InputError
 from ...formats.array_types import Ints
 from ..lowering import lower_all
 from ..schema import Conv, Linear, NetworkFile
@@ -59,7 +60,7 @@ class Extents(NamedTuple):
 def slots_of(file: SuperNetFile, path: Path, *, leave_out: Iterable[str] = ()) -> list[Slot]:
     """The layers with weights of a SuperNet, in execution order, without names that match ``leave_out``."""
     patterns = list(leave_out)
-    layers = _layers(subnet_file(file, SubNet(name="largest"), path))
+    layers = _layers(subnet_file(file, SubNet(name="largest"), path), path)
     return [
         Slot(name, side, bool(depthwise))
         for name, (_, _, side, *_, depthwise) in layers.items()
@@ -67,17 +68,19 @@ def slots_of(file: SuperNetFile, path: Path, *, leave_out: Iterable[str] = ()) -
     ]
 
 
-def extents_of(network: NetworkFile, slots: Sequence[Slot]) -> Extents:
-    """A SubNet's part of each layer."""
-    layers = _layers(network)
+def extents_of(network: NetworkFile, slots: Sequence[Slot], path: Path) -> Extents:
+    """A SubNet's part of each layer; ``path`` is for faults."""
+    layers = _layers(network, path)
     absent = (0,) * 7
     rows = np.array([layers.get(slot.name, absent)[:6] for slot in slots], dtype=np.int64)
     return Extents(*rows.reshape(-1, 6).T.copy())
 
 
-def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
+def _layers(network: NetworkFile, path: Path) -> dict[str, tuple[int, ...]]:
     """K, C, R, Q, values of input and output map, and depthwise or not, of each layer with weights."""
-    shapes, layers, _ = lower_all(network.layers, network.input.shape, network.name)
+    shapes, layers, faults = lower_all(network.layers, network.input.shape, f"{path}: layers")
+    if faults:
+        raise InputError(faults)
     products = {layer.name: layer.gemm for layer in layers if layer.gemm}
     extents: dict[str, tuple[int, ...]] = {}
     before = "input"

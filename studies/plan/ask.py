@@ -21,7 +21,7 @@ from .plan_traffic import PlanTraffic
 from .policies import find_policies
 from .problem import PlanProblem, problem_of
 from .rates import PlanAnswer, find_at_rates, find_highest_rate, lowest_rate
-from .record import check_plan_output, write_plan
+from .record import PLAN_FOLDER, write_plan
 from .scenario import SCHEMA, PlanScenario, read_plan_scenario
 from .search import SearchRun
 from .steps import steps_of
@@ -68,8 +68,7 @@ def plan(
         If the question has faults; each has a line.
     """
     scenario = _scenario(question)
-    if output is not None:
-        check_plan_output(output, force=replace)
+    PLAN_FOLDER.check(output, replace)
     problem, rates_per_s = _problem(scenario, output), scenario.rates_per_s
     with nullcontext() if runs is None else kept_races(runs) as kept:
         run = SearchRun(kept=kept, scheduler=scheduler, threads=threads, progress=progress)

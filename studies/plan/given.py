@@ -41,20 +41,7 @@ def given_of_each(networks: Sequence[str], name: str) -> list[Source]:
 
 
 def subnet_sources(name: str, table: LatencyTable) -> list[Source]:
-    """Each SubNet of a table alone, with that in the buffer with which it is fastest; and all, for a policy to choose.
-
-    Parameters
-    ----------
-    name : str
-        Of the hardware.
-    table : LatencyTable
-        Stages of SubNets, perhaps by states of a buffer.
-
-    Returns
-    -------
-    list of Source
-        One source for each SubNet, then one for all.
-    """
+    """Each SubNet of a table alone, with its fastest content of the buffer; and all, for a policy to choose."""
     assert table.subnets is not None
     assert table.stage_s is not None
     sources: list[Source] = []

@@ -23,25 +23,8 @@ from .sources import BoardSource, HardwareCost, Source, TableSource
 def find_sources(asked: AskedNetworks, names: Sequence[str], designs: DesignOptions) -> list[Source]:
     """The hardware of some names for all networks of a question.
 
-    Parameters
-    ----------
-    asked : AskedNetworks
-        The networks.
-    names : sequence of str
-        Of boards, devices, accelerators or clusters, or folders with latency tables.
-    designs : DesignOptions
-        Which designs of a board are considered.
-
-    Returns
-    -------
-    list of Source
-        Every design of a board, a device, the first devices of a cluster, or the tables of a folder; SubNets alone and
-        together.
-
-    Raises
-    ------
-    InputError
-        If there is no such hardware, it cannot run the networks, or costs must be alike and are not.
+    Every design of a board, a device, the first devices of a cluster, or the tables of a folder; SubNets alone and
+    together.
     """
     sources = [source for name in names for source in _sources(asked, name, designs)]
     free = [source.name for source in sources if source.counted == "nothing"]

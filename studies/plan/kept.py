@@ -64,23 +64,7 @@ class KeptRaces:
 
 @contextmanager
 def kept_races(path: AnyPath) -> Iterator[KeptRaces]:
-    """Open the file of finished races, or make it; damaged lines, such as one that a killed search left, are removed.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-
-    Yields
-    ------
-    KeptRaces
-        What it holds.
-
-    Raises
-    ------
-    InputError
-        If it is another file, cannot be written, or another search uses it.
-    """
+    """Open the file of finished races, or make it; damaged lines, as a killed search leaves one, are removed."""
     path = Path(path)
     if path.is_fifo():
         raise InputError(f"{path}: expected a regular file, which is read and then written, found a pipe")

@@ -242,33 +242,9 @@ def problem_of(
     thresholds: Sequence[Threshold] | None = None,
     arrivals: ArrivalWords = ALONE,
 ) -> PlanProblem:
-    """The problem of what a user asked for, checked before anything is simulated.
+    """The problem of what a user asked for, with every setting of the exits, checked before anything is simulated.
 
-    Parameters
-    ----------
-    sources : sequence of Source
-        The hardware.
-    policies : sequence of Scheduler
-        The policies.
-    requirements : sequence of Requirement
-        What must hold.
-    traffic : PlanTraffic
-        The requests, and their networks with the exits that may be kept.
-    thresholds : sequence of Threshold, optional
-        Those that are tried at each exit. By default the usual ones
-        of the samples' measure, and ``never``.
-    arrivals : ArrivalWords
-        What a fault says of arrivals.
-
-    Returns
-    -------
-    PlanProblem
-        With every setting of the exits.
-
-    Raises
-    ------
-    InputError
-        If something is missing or does not fit.
+    Thresholds that are tried are by default the usual ones of the samples' measure, and ``never``.
     """
     faults, sampled = traffic.faults(arrivals), any(samples is not None for samples in traffic.samples_of)
     if thresholds is not None and not sampled:

@@ -66,19 +66,7 @@ def find_at_rates(
 ) -> PlanAnswer:
     """Find the plans at each of several rates; of a plan at a lower rate only if no plan at a higher one is as good.
 
-    Parameters
-    ----------
-    problem : PlanProblem
-        The hardware, exits, policies, requirements and traffic.
-    rates_per_s : sequence of float
-        Rates of Poisson arrivals; none for traffic as the problem has it.
-    cost, run, over_p99
-        As of :func:`find_plans`.
-
-    Returns
-    -------
-    PlanAnswer
-        Its first plan is the cheapest at the highest rate at which there is one.
+    Without rates, the traffic is as the problem has it.
     """
     problems = [problem.at_rate(rate_per_s) for rate_per_s in sorted(rates_per_s, reverse=True)] or [problem]
     searches: list[Plans] = []
@@ -92,21 +80,10 @@ def find_at_rates(
 
 
 def find_highest_rate(problem: PlanProblem, run: SearchRun = AS_USUAL) -> float | None:
-    """Find the highest Poisson rate at which some plan keeps the requirements.
+    """Find the highest Poisson rate at which some plan keeps the requirements, by bisection to within :data:`RATIO`.
 
-    Parameters
-    ----------
-    problem : PlanProblem
-        With traffic of any rate.
-    run : SearchRun
-        How the search runs; its ``progress`` is called with rates that were tried, and how many will be, with the
-        search for the plans at the highest one.
-
-    Returns
-    -------
-    float or None
-        Found by bisection to within :data:`RATIO`; ``None`` if none is kept. Designs that other ones beat are left out
-        here (:func:`find_plans`, ``first``).
+    Designs that other ones beat are left out here (:func:`find_plans`, ``first``).  The ``progress`` of the run is
+    called with rates that were tried, and how many will be, with the search for the plans at the highest one.
     """
     tried, progress, silent = 0, run.progress, replace(run, progress=None)
 

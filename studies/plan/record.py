@@ -78,14 +78,8 @@ def _of_each(problem: PlanProblem, setting: ExitSetting) -> list[dict[str, Any]]
     ]
 
 
-def check_plan_output(folder: AnyPath, *, force: bool) -> None:
-    """Refuse, before a search takes its time, a folder that must not be written."""
-    PLAN_FOLDER.check(folder, force)
-
-
 def write_plan(folder: AnyPath, answer: PlanAnswer, *, replace: bool = False) -> None:
     """Write the first plan with its design and tables into a folder of its own, whole or not at all."""
-    check_plan_output(folder, force=replace)
     problem, plan = answer.front[0].search.problem, answer.front[0].plan
     numbers, (samples,) = plan.numbers, problem.traffic.samples_of
     source, setting = problem.sources[numbers.source], problem.settings[numbers.setting]

@@ -6,10 +6,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_type_hints
 
-from pydantic import Field, create_model, model_validator
+from pydantic import Field, model_validator
 
 from ...dse.npu.stated import DesignOptions
-from ...formats import AnyPath, Strict, is_folder, is_input, parse_toml, read_toml
+from ...formats import AnyPath, Strict, is_folder, is_input, parse_toml, read_toml, with_fields
 from ...models import NETWORKS
 from ...platforms import PLATFORMS
 from ...traffic.clients import RECORDED
@@ -25,8 +25,7 @@ Positive = Annotated[float, Field(gt=0)]
 def _with_options(keys: type[Strict]) -> type[Strict]:
     """The keys, with one for each option that says which designs are considered."""
     hints = get_type_hints(DesignOptions, include_extras=True)
-    more: dict[str, Any] = {field.name: (hints[field.name], field.default) for field in fields(DesignOptions)}
-    return create_model(keys.__name__, __base__=keys, __module__=keys.__module__, __doc__=keys.__doc__, **more)
+    return with_fields(keys, {field.name: (hints[field.name], field.default) for field in fields(DesignOptions)})
 
 
 @_with_options
@@ -81,23 +80,7 @@ def is_plan_scenario(name: AnyPath) -> bool:
 
 
 def read_plan_scenario(name: AnyPath) -> PlanScenario:
-    """Read a scenario; paths in it start from its folder.
-
-    Parameters
-    ----------
-    name : str or Path
-        The file.
-
-    Returns
-    -------
-    PlanScenario
-        With paths that start from here.
-
-    Raises
-    ------
-    InputError
-        If it has faults; each has a line.
-    """
+    """Read a scenario; paths in it start from its folder."""
     file, folder = read_toml(PlanScenario, name), Path(name).parent
     given = {key: getattr(file, key) for key in ("trace", "samples")}
     from_here: dict[str, Any] = {key: str(folder / value) for key, value in given.items() if value}

@@ -115,29 +115,8 @@ def find_plans(
 ) -> Plans:
     """Find the cheapest plan that keeps requirements, and what more accuracy costs.
 
-    Parameters
-    ----------
-    problem : PlanProblem
-        The hardware, exits, policies, requirements and traffic.
-    cost : {"dsps", "share", "energy", "work"}
-        What is minimised.
-    run : SearchRun
-        How the search runs.
-    over_p99 : bool
-        The front is over the 99th percentile, too.
-    first : bool
-        Stop at the first plan: the front has one at most. Rows that are as slow or slower than another one in every
-        part are left out, for which there is no proof: batches may happen to form in a better order on them.
-
-    Returns
-    -------
-    Plans
-        The front, on fresh seeds, and how it was found.
-
-    Raises
-    ------
-    InputError
-        If the traffic or a requirement does not fit the network or the hardware, or it states no energies.
+    ``first``: stop at the first plan.  Rows that are as slow or slower than another one in every part are then left
+    out, for which there is no proof: batches may happen to form in a better order on them.
     """
     walk, progress = _Walk(problem, cost, over_p99=over_p99, first=first, kept=run.kept), run.progress
     with workers(run.scheduler, run.threads) as at:

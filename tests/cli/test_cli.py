@@ -335,6 +335,10 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["dse", "net.onnx", POCKET],
         ["net.onnx: expected the TOML file of a network; make it with `fluidb models import net.onnx -o net.toml`"],
     ),
+    "model with a name of an option": (
+        ["models", "check", "--", "-n 1.onnx"],
+        ["-n 1.onnx: expected the TOML", "`fluidb models import './-n 1.onnx' -o './-n 1.toml'`"],
+    ),
     "folder that is no network": (["dse", "DESIGN", POCKET], ["TOML file of a network, found a folder"]),
     "beginning of a file's name": (["dse", TINY, "mybo"], ['unknown platform "mybo"; did you mean myboard.toml?']),
     "file that is no design": (["latency", "t.csv"], ["t.csv: expected the folder of a design, found a file"]),
@@ -449,6 +453,8 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "weights of nothing": (["dse", TINY, POCKET, "--weights", ""], ["--weights", 'found ""']),
     "no network": (["dse", "", POCKET], ['argument 2: expected a value, found ""']),
     "no output": (["dse", TINY, POCKET, "-o", ""], ['-o: expected a value, found ""']),
+    "no output behind =": (["dse", TINY, POCKET, "--output="], ['--output: expected a value, found ""']),
+    "no output behind -o=": (["dse", TINY, POCKET, "-o="], ['-o: expected a value, found ""']),
     "bandwidth of nothing": (["dse", TINY, POCKET, "--bandwidth", ""], ["--bandwidth"]),
     "import onto itself": (["platforms", "import", "t.csv", "-o", "t.csv", "--force"], ["another file than t.csv"]),
     "tile of two": (["dse", TINY, POCKET, "--tile", "8,2"], ["--tile: expected T_R,T_P,T_C", '"8,2"']),
@@ -487,7 +493,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["dse", TINY, POCKET, "-o", "t.csv/where"],
         ["t.csv/where: expected a folder", "something else"],
     ),
-    "output in the way": (["dse", TINY, POCKET, "-o", "t.csv"], ["t.csv: output folder exists already", "--force"]),
+    "output in the way": (["dse", TINY, POCKET, "-o", "t.csv"], ["t.csv: expected a folder to write, found a file"]),
     "force spares strangers": (["dse", TINY, POCKET, "-o", "mine", "--force"], ["holds no design.json"]),
     "trace in the way": (["trace", "poisson", "--rate", "1", "--count", "1", "-o", "t.csv"], ["exists already"]),
     "merged trace in the way": (["trace", "merge", "t.csv", "-o", "t.csv"], ["another file than t.csv"]),
@@ -529,6 +535,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
 def test_bad_input_is_one_clear_line(fluidb: Run, tmp_path: Path, tiny_design: Path, case: str) -> None:
     (tmp_path / "t.csv").write_text("request_id,arrival_s\n1,0.0\n")
     (tmp_path / "net.onnx").write_bytes(b"\xad")
+    (tmp_path / "-n 1.onnx").touch()
     (tmp_path / "myboard.toml").write_text("")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
@@ -611,9 +618,33 @@ main()
 """
 
 
-def test_a_full_disk_behind_stdout_is_one_line(tmp_path: Path) -> None:
-    done = subprocess.run(f"{FLUIDB} models > /dev/full", shell=True, capture_output=True, text=True, check=False)
-    assert lines(done) == ["fluidb: output: No space left on device"]
+FULL = "No space left on device"
+NOT_WHOLE = "nothing was changed, but what went to standard output is not whole"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("models > /dev/full", f"fluidb: output: {FULL}"),
+        ("--help > /dev/full", f"fluidb: output: {FULL}"),
+        ("trace offline --count 9 -o - > /dev/full", f"fluidb: -: could not be written ({FULL}); {NOT_WHOLE}"),
+        ("--version >&-", "fluidb: output: Bad file descriptor"),
+        ("trace rescale - --rate 2 -o t.csv <&-", "fluidb: standard input: expected a header, found an empty file"),
+    ],
+)
+def test_a_standard_stream_that_fails_is_one_line(tmp_path: Path, command: str, expected: str) -> None:
+    """Of a full disk, or closed by the caller; Python keeps what it could not write, and tries again at its end."""
+    usual = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        f"{FLUIDB} {command}", shell=True, cwd=tmp_path, env=usual, capture_output=True, text=True, check=False
+    )
+    assert lines(done) == [expected]
+
+
+def test_without_stderr_a_command_does_its_work(tmp_path: Path) -> None:
+    done = subprocess.run(f"{FLUIDB} trace offline --count 9 -o t.csv 2>&-", shell=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert len((tmp_path / "t.csv").read_text().splitlines()) == 10
 
 
 @pytest.mark.parametrize(

@@ -270,8 +270,8 @@ def test_a_file_with_tables_of_two_designs_names_both(fluidb: Run, folder: Path)
     assert line.startswith(f"fluidb: networks.toml: networks: expected times of one NPU, found {tiles[0]} on pocket (")
     assert f" in tiny, and {tiles[1]} on pocket (" in line
     assert line.endswith(
-        " in half; search one for all with `fluidb dse tiny,other pocket --together --shares 3,1`, then "
-        "`fluidb latency` of each"
+        " in half; search one for all with `fluidb dse tiny,other pocket --together --shares 3,1` "
+        "(your files in place of tiny, other, pocket), then `fluidb latency` of each"
     )
     for name, table in {"people": "both/tiny-pocket", "goods": "both/other-pocket"}.items():
         text = re.sub(rf'(name = "{name}"\ntable = )"tiny"', rf'\1"{table}"', text)

@@ -23,6 +23,7 @@ from builders import ROOT, Run, lines
         (["reproduce", "--count", 1], '--count: expected at least 2, found "1" (see '),
         (["dse", "n", "b", "--b-max", 9999], '--b-max: expected at most 256, found "9999" (see '),
         (["dse", "n", "b", "--b-max", "x"], '--b-max: expected a whole number, found "x" (see '),
+        (["models", "--json=true"], "--json: expected no value, found one; leave it out (see "),
         (["--verson"], "unknown option --verson; did you mean --version? (see fluidb --help)"),
     ],
 )

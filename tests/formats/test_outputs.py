@@ -55,7 +55,10 @@ def test_a_folder_of_its_own_is_replaced_and_no_other(tmp_path, monkeypatch):
             "d", True, apart=["d/thing.json"]
         ),
         "-: expected the name of a folder": lambda: kind.check("-", force=True),
+        "f: expected a folder to write, found a file; choose another name": lambda: kind.check("f", force=False),
+        "f: expected a folder to write, found a file": lambda: kind.check("f", force=True),
     }
+    Path("f").touch()
     for fault, call in refused.items():
         with pytest.raises(InputError, match=fault):
             call()

@@ -55,13 +55,7 @@ class Running:
     def __init__(self, networks, models, policy="fluid", slo_s=5.0, grace_s=5.0, record=None):
         self.left: Counter[str | None] = Counter()
         self.server = run.make_server(models, networks, policy, slo_s, record)
-        note = self.server.visits.note
-
-        def counted_too(samples):
-            self.left.update(sample.outcome for sample in samples)
-            note(samples)
-
-        self.server.visits.note = counted_too
+        self.server.visits.on_leaving.insert(0, lambda samples: self.left.update(sample.outcome for sample in samples))
         self.listening = run.listen("127.0.0.1", 0)
         self.port, self.cut, self.fault = self.listening.getsockname()[1], None, None
         begun = threading.Event()

@@ -120,7 +120,7 @@ def boxes_of(layers: Any) -> np.ndarray:
 @given(seed=st.integers(0, 10**6))
 def test_extents_are_those_of_the_oracle(seed):
     (subnet,) = draw(RESNET.file, 1, seed)
-    extents = extents_of(subnet_file(RESNET.file, subnet, HERE), slots_of(RESNET.file, HERE))
+    extents = extents_of(subnet_file(RESNET.file, subnet, HERE), slots_of(RESNET.file, HERE), HERE)
     assert np.array_equal(np.array(extents), boxes_of(naive.ofa_resnet50(subnet.d, subnet.e, subnet.w)))
 
 
@@ -129,7 +129,7 @@ def test_extents_are_those_of_the_oracle(seed):
 def test_extents_of_mobilenet_are_those_of_the_oracle(name, side, counted):
     file, subnet = MOBILENET.file, MOBILENET.subnet(name)
     slots = slots_of(file, HERE, leave_out=file.uncounted if counted else ())
-    extents = extents_of(subnet_file(file, subnet.model_copy(update={"r": side}), HERE), slots)
+    extents = extents_of(subnet_file(file, subnet.model_copy(update={"r": side}), HERE), slots, HERE)
     layers = naive.ofa_mobilenet_v3(subnet.d[0], subnet.e[0], subnet.k[0], side, counted)
     assert np.array_equal(np.array(extents), boxes_of(layers))
     assert [slot.depthwise for slot in slots] == [bool(one and one["depthwise"]) for one in _largest(counted)]
@@ -165,7 +165,7 @@ def test_shared_weights_are_those_of_index_sets(seed, count):
     names = [slot.name for slot in slots]
     largest = as_layers(file, SubNet(name="largest"), names)
     sets = [naive.indices(as_layers(file, subnet, names), largest) for subnet in drawn]
-    found = [extents_of(subnet_file(file, subnet, HERE), slots) for subnet in drawn]
+    found = [extents_of(subnet_file(file, subnet, HERE), slots, HERE) for subnet in drawn]
     assert [int(item.weights.sum()) for item in found] == [len(one) for one in sets]
     assert weights_in(shared([item.boxes for item in found])) == len(set.intersection(*sets))
     assert [int(item.macs.sum()) for item in found] == [
@@ -268,6 +268,11 @@ def test_a_subnet_outside_its_supernet_is_one_line(name, fault):
 def test_a_supernet_with_faults_names_them(part, fault):
     with pytest.raises(InputError, match=fault):
         tiny(parts=[*TINY["parts"][:1], part])
+
+
+def test_layers_that_cannot_be_made_of_a_supernet_are_named():
+    with pytest.raises(InputError, match=r'tiny.toml: layers\[0\] \("input"\): expected a new name, found "input"'):
+        slots_of(tiny(parts=[TINY["parts"][0] | {"name": "input"}, *TINY["parts"][1:]]), HERE)
 
 
 def test_accuracies_need_a_source_and_names_are_unique():

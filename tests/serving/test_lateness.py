@@ -1,9 +1,10 @@
 """Late requests are counted look by look, each once."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
-from fluidb.serving.lateness import LateLimits, exceeds
+from fluidb.serving.lateness import LateLimits, came, exceeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_lateness import surely_late
@@ -27,3 +28,12 @@ def test_a_limit_is_exceeded_as_soon_as_too_many_are_surely_late(seed):
         assert exceeds(LateLimits(arrival_s, longer_than_s, allowed, counts), by_now_s, now_s, arrived) == expected
         if expected:
             break
+
+
+def test_only_requests_that_may_have_come_are_looked_at():
+    """Or each look at a run with terms would be at all of them."""
+    clock, finish_s = SimpleNamespace(arrived=3), np.zeros(5)
+    python = getattr(came, "py_func", came)
+    for thinking, expected in ((None, 3), (0, 3), (2, 5)):
+        terms = None if thinking is None else SimpleNamespace(think_s=np.zeros(thinking))
+        assert python(terms, clock, finish_s) == expected

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from builders import everybody, scheduler_named, table_of, ticks, trace_of, traffic_of, with_variants, workloads
 from fluidb.formats import InputError
-from fluidb.serving import POLICIES, find_policy, simulate, summarise, write_requests
+from fluidb.serving import POLICIES, find_policy, prepare_requests, simulate, summarise, write_requests
 from fluidb.serving.case import variants_of
-from fluidb.serving.metrics import variance_within
+from fluidb.serving.inputs import Requests
+from fluidb.serving.metrics import figures_of, variance_within
+from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.one_run import OneRun
 from fluidb.serving.requirements import judge, parse_requirement
 from fluidb.tables.latency import LatencyTable
@@ -298,3 +300,17 @@ def test_all_at_once_is_one_observation():
     assert (many.mean_interval_s, many.violation_interval) == (None, None)
     assert all((percentile.interval_s, percentile.more_requests_needed) == (None, 0) for percentile in many.percentiles)
     assert not offline(1).at_once  # a single request, whose latency tells as much as any
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_requests_that_are_all_refused_at_one_instant_are_shares_of_nothing(count: int) -> None:
+    table, several = table_of([[1.0]]), replace(offline(count), network=np.full(count, "b"), slo_s=np.full(count, 0.5))
+    networks = [ServedNetwork(name=name, table=table) for name in "ab"]
+    for replay in (
+        simulate(table, traffic_of(offline(count), np.ones(count, int), 0.5), "serial:admit=in_time"),
+        simulate(networks, prepare_requests(networks, Requests(), several), "serial:admit=in_time"),
+    ):
+        whole = figures_of(replay).whole
+        assert (whole.span_s, whole.violation_rate, whole.processing_rate_per_s, whole.goodput_per_s) == (0, 1, 0, 0)
+        assert whole.utilisation
+        assert (whole.busy_share, whole.utilisation.mac_share, whole.utilisation.idle_share) == (0, 0, 1)

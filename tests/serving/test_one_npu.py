@@ -47,8 +47,16 @@ def test_two_designs_are_no_device(text: str) -> None:
     (line,) = fault.value.faults
     assert line == (
         f"networks: expected times of one NPU, found {TEXT} in a, and {text} in d; search one for all with "
-        "`fluidb dse net-a,net-d zc706 --together --shares 3,4`, then `fluidb latency` of each"
+        "`fluidb dse net-a,net-d zc706 --together --shares 3,4` (your files in place of net-a, net-d), then "
+        "`fluidb latency` of each"
     )
+
+
+def test_networks_that_ship_need_no_file() -> None:
+    tables = timed("digits", NPU), timed("resnet18", NPU.model_copy(update={"clock_mhz": 200.0}))
+    networks = [ServedNetwork(name=table.network, table=table) for table in tables]
+    with pytest.raises(InputError, match="with `fluidb dse digits,resnet18 zc706 --together --shares 1,1`, then "):
+        as_served(networks)
 
 
 def test_a_table_without_a_design_is_not_compared() -> None:

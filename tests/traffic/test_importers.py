@@ -126,6 +126,13 @@ def test_burstgpt_counts_from_its_first_midnight_and_keeps_failures(tmp_path, he
     assert made.time_zero == "5 s in the file"
 
 
+def test_the_time_zero_of_a_log_since_1970_is_said_to_its_parts(tmp_path):
+    """In nine digits it would be the same for two logs of one clock."""
+    text = '{"t": 1700000000123.25}\n{"t": 1700000000923}\n'
+    made = made_of(tmp_path, "jsonl", text, ImportOptions({"arrival": "t"}, "ms"))
+    assert made.time_zero == "1,700,000,000.12325 s in the file"
+
+
 def test_vidur_is_in_seconds(tmp_path):
     """Rows of its splitwise_code.csv, which is the Azure trace above: the same arrivals."""
     text = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
@@ -497,6 +504,7 @@ def test_what_was_dropped_and_sorted_is_said(fluidb: Run, tmp_path: Path) -> Non
         (["vidur", "log.csv", "-o", "log.csv"], "log.csv: expected another file than log.csv"),
         (["vidur", "log.csv", "-o", "log.csv/n.csv"], "log.csv/n.csv: expected a folder"),
         (["vidr", "log.csv", "-o", "n.csv"], 'unknown format "vidr"'),
+        (["log.csv", "-o", "n.csv"], 'unknown format "log.csv"; did you mean csv?'),
         (["csv", "log.csv", "-o", "n.csv", "--columns", "arrival=at", "--unit", "s"], r'found "\x1b[2J"'),
     ],
 )

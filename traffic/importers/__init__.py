@@ -162,15 +162,20 @@ def _zero(text: str, unit: str) -> Times:
     return times
 
 
+def importer_of(name: str) -> TraceImporter:
+    """The importer of a format."""
+    if name not in IMPORTERS:
+        hint = did_you_mean(name, IMPORTERS, f"known: {', '.join(IMPORTERS)}")
+        raise InputError(f'unknown format "{name}"; {hint}')
+    return IMPORTERS[name]
+
+
 def import_trace(
     name: str, path: AnyPath, options: ImportOptions | None = None, *, skip_bad: bool = False
 ) -> ImportedTrace:
     """Make a trace of a file that something else wrote."""
     options = options or ImportOptions()
-    if name not in IMPORTERS:
-        hint = did_you_mean(name, IMPORTERS, f"known: {', '.join(IMPORTERS)}")
-        raise InputError(f'unknown format "{name}"; {hint}')
-    importer = IMPORTERS[name]
+    importer = importer_of(name)
     for option in ImportOptions.__dataclass_fields__:
         if getattr(options, option) is not None and option not in importer.takes:
             users = [other for other, known in IMPORTERS.items() if option in known.takes]
@@ -180,7 +185,7 @@ def import_trace(
     zero_at = None if options.zero is None else _zero(options.zero, rows.unit)
     trace, time_zero_s, out_of_order = arrange(rows, tally, zero_at)
     stamped = rows.unit == ISO
-    zero = f"{time_zero_s:,.9g} s in the file"
+    zero = f"{time_zero_s:,.15g} s in the file"
     if stamped:
         exact = rows.times.min() if zero_at is None else zero_at[0]
         nanoseconds = int(exact if exact.dtype == np.int64 else exact * 1e9)

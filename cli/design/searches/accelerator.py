@@ -53,8 +53,7 @@ class AcceleratorSearch(KindOptions):
             raise InputError(
                 f"{many[0]}: expected one SuperNet and one accelerator, found several; search each on its own"
             )
-        if output is not None:
-            SUBGRAPHS_FOLDER.check(output, written.force)
+        SUBGRAPHS_FOLDER.check(output, written.force)
         goal = choice(SubGraphGoal, self.objective or SubGraphGoal.LATENCY, "objective")
         accelerator, options = self._accelerator(platform), SubGraphOptions(goal=goal, seed=self.seed)
         family = load_family(network)
@@ -73,7 +72,7 @@ class AcceleratorSearch(KindOptions):
         from ....formats import InputError, parse_bandwidth, parse_numbers, parse_quantity
         from ....platforms import Accelerator, load_platform
 
-        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
+        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth)
         accelerator, changed = load_platform(name, bandwidth, kind=Accelerator), {}
         if self.persistent not in (None, SEARCH):
             units = {"KiB": 1.0, "MiB": 1024.0, "MB": 1e6 / 1024}

@@ -88,8 +88,7 @@ class BoardSearch(Search, KindOptions):
         from ....dse.npu.together import tabulate_each
 
         output, sized = written.output, self.persistent == SEARCH
-        if output is not None:
-            DESIGN_FOLDER.check(output, written.force)
+        DESIGN_FOLDER.check(output, written.force)
         sizes: Sizes = []
         with progress("sizes" if sized else "designs") as report:
             if sized:

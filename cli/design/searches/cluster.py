@@ -60,8 +60,7 @@ class ClusterSearch(KindOptions):
             raise InputError("plot: draws a sweep, found one number of devices; write e.g. --devices 1..10")
         if len(counts) > 1 and output is not None:
             raise InputError("output: expected one number of devices, found a sweep; choose one with --devices")
-        if output is not None:
-            PARTITION_FOLDER.check(output, written.force)
+        PARTITION_FOLDER.check(output, written.force)
         cut = cut_into_rows(*read_network_file(network))
         faults: dict[int, InputError] = {}
         left_out = faults.__setitem__ if len(counts) > 1 else None

@@ -32,8 +32,7 @@ class EngineSearch(KindOptions):
 
         refuse_many(network, platform, "of an engine")
         output = written.output
-        if output is not None:
-            DEVICE_FOLDER.check(output, written.force)
+        DEVICE_FOLDER.check(output, written.force)
         file, path = read_network_file(network)
         search = search_shape(file, path, load_platform(platform, kind=Engine))
         if output is not None:

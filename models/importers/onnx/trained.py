@@ -33,27 +33,11 @@ class _Held(NamedTuple):
 
 
 def read_trained(path: Path, exits: Sequence[str] | None = None) -> TrainedNetwork:
-    """Read a network with its weights.
+    """Read a network with its weights; bounds behind a product or an addition, as of a rectifier, are part of it.
 
     A map that a ``Resize`` enlarges in whole blocks is taken in its own size, if only operators read it that keep the
-    blocks: a convolution of stride 1 whose dilation and padding are multiples of the enlargement.
-
-    Parameters
-    ----------
-    path : Path
-        The ONNX file.
-    exits : sequence of str, optional
-        Outputs, tensors or nodes that answer; all outputs if not given.
-
-    Returns
-    -------
-    TrainedNetwork
-        Its layers; bounds behind a product or an addition, as of a rectifier, are part of it.
-
-    Raises
-    ------
-    InputError
-        If it has operators that the integer network has not; a line for each.
+    blocks: a convolution of stride 1 whose dilation and padding are multiples of the enlargement.  All outputs answer
+    if no exits are given.
     """
     parts = read_stages(path, exits)
     return _WeightReader(parts.whole, path).read([stage.answer for stage in parts.stages], parts.stages)

@@ -320,7 +320,7 @@ def test_the_npu_runs_an_entry_that_the_host_writes(digits: Quantised, npu: tupl
     written = [number for number, row in enumerate(rows) if row not in fbcb.rows]
     assert len(written) == len(entries)
     for number in written:
-        script.enter(number * BUILT.b_max + 4, rows[number].entries[4])
+        script.add(Command.ENTRY, number * BUILT.b_max + 4, int(rows[number].entries[4], 2))
     assert len(ran(rtl, [command[0], "other_memory.bin", command[2]], first_stage(script, 5))) == 5
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import naive_partition as naive
@@ -15,6 +16,7 @@ from fluidb.dse.partition.explanation import explain_partition
 from fluidb.dse.partition.schedule import alone, pipelined_table, pipelining
 from fluidb.dse.partition.search import Partitioner
 from fluidb.dse.partition.tabulate import tabulate_latency
+from fluidb.formats import InputError
 from fluidb.models.loader import layer_shapes, read_network_file
 from fluidb.models.rows import cut_into_rows
 from fluidb.models.schema import NetworkFile
@@ -114,19 +116,23 @@ def test_a_network_that_cannot_be_cut_runs_on_the_device_that_is_fastest():
     assert len(hosts) == 4  # the owner or not, the strongest or not
 
 
-def test_behind_rows_hardly_any_other_device_is_faster(monkeypatch: pytest.MonkeyPatch):
-    """A device that is better in nothing is faster only if it has more rows of the last map."""
-    longer = []
+def test_behind_rows_no_other_device_is_faster(monkeypatch: pytest.MonkeyPatch):
+    """A device that is better in nothing may be, as it may have more rows of the last map."""
+    compared = weaker = 0
     for seed in range(150):
         _, cluster, search, table = drawn(seed)
-        if not search.network.trunk.units:
+        if not search.network.trunk.units or not all(device.gflop_s for device in cluster.devices):
             continue
-        monkeypatch.setattr(search, "_hosts", lambda names: (list(range(len(names))), []))
-        least_s = search.partition(search.names).average_s if all(d.gflop_s for d in cluster.devices) else None
-        longer.append(0.0 if least_s is None else table.average_s / least_s - 1)
-    assert len(longer) > 60
-    assert min(longer) >= -1e-9
-    assert np.mean(longer) < 0.01
+        for host in range(len(search.names)):
+            monkeypatch.setattr(search, "_hosts", lambda names, host=host: [host])
+            with suppress(InputError):  # too little memory
+                assert table.average_s <= search.partition(search.names).average_s * (1 + 1e-9), seed
+                compared += 1
+        if table.wholes:
+            devices = {device.name: (device.gflop_s, -device.layer_s) for device in cluster.devices}
+            weaker += any(all(np.greater(other, devices[table.wholes[0].device])) for other in devices.values())
+    assert compared > 100
+    assert weaker
 
 
 def test_stages_in_turn_send_the_map_at_an_exit_behind_the_rows(tmp_path: Path):
