@@ -65,7 +65,7 @@ def test_a_program_written_from_the_paper_alone_finds_the_same_times(preset: str
         ours = [over_devices(name, preset, counts=(count,))[0].every.average_s for name in NETWORKS.values()]
         assert ours == pytest.approx([theirs.average(net) for net in naive_edgesp.networks()], rel=1e-9)
         strongest = [theirs.average(net, strongest=True) for net in naive_edgesp.networks()]
-        assert np.all(np.array(strongest) <= 1.0021 * np.array(ours))  # docs/edgesp.md says so
+        assert 100 * (np.array(strongest) / ours - 1).max() <= 0.2  # per cent, in edgesp.md
 
 
 def test_rows_that_change_their_device_are_what_preset_b_is_slower_by():
