@@ -73,9 +73,7 @@ class Partitioner:
             else:  # every block; by halo behind every block that may be before it
                 times += units**3 // 6 if self.cluster.communication is Communication.HALO else units**2 // 2
         if hosts * times > MOST_TIMES:
-            remedies = ["fewer devices"] * wide + ["the rule marginal"] * (
-                self.options.rule is FusionRule.OPTIMAL
-            )
+            remedies = ["fewer devices"] * wide + ["the rule marginal"] * (self.options.rule is FusionRule.OPTIMAL)
             raise InputError(
                 f"rule: expected at most {MOST_TIMES:,} times of blocks to compute, found about {hosts * times:,} "
                 f"with {self.options.rule}; use {' or '.join(remedies)}"
