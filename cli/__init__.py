@@ -37,7 +37,7 @@ def _opened() -> None:
     for number, (name, mode) in enumerate(modes.items()):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, mode), number)
-            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def main() -> None:

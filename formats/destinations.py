@@ -120,9 +120,9 @@ class OwnFolder(NamedTuple):
             return
         check_named(folder)
         folder = Path(folder)
-        check_free(folder, force or folder.is_file(), "output folder")
         if folder.is_file():
             raise InputError(f"{folder}: expected a folder to write, found a file; choose another name")
+        check_free(folder, force, "output folder")
         if not folder.exists():
             return
         for other in apart:

@@ -35,7 +35,7 @@ class Partitioner:
 
     def partition(self, names: Sequence[str]) -> PartitionTable:
         """The partition over these devices, which are in the cluster's order."""
-        self._check_times(names, 1)
+        self._check_times([names])
         return self._tabulated(*self.planned(names))
 
     def first_devices(self, count: int) -> list[str]:
@@ -51,7 +51,7 @@ class Partitioner:
     def best_subset(self, names: Sequence[str], progress: Callable[[int, int], None] | None = None) -> PartitionTable:
         """The partition over the fastest subset of these devices; of equal subsets, a smallest with the first ones."""
         subsets = list(self._subsets(names))
-        self._check_times(names, len(subsets))
+        self._check_times(subsets)
         best_s, best = np.inf, self.planned(names)
         for done, subset in enumerate(subsets, 1):
             with suppress(InputError):  # too little memory in this subset
@@ -63,19 +63,19 @@ class Partitioner:
                 progress(done, len(subsets))
         return self._tabulated(*best)
 
-    def _check_times(self, names: Sequence[str], subsets: int) -> None:
+    def _check_times(self, subsets: Sequence[Sequence[str]]) -> None:
         """Refuse a search over more subsets than some minutes allow, by about how many times it computes."""
-        subsets, wide, times = subsets * len(self._hosts(names)), subsets > 1, 0
+        hosts, wide, times = sum(map(len, subsets)), len(subsets) > 1, 0
         for first, end in pairwise((0, *self.network.ends)):
             units = end - first
             if self.options.rule is not FusionRule.OPTIMAL:
                 times += 3 * units
             else:  # every block; by halo behind every block that may be before it
                 times += units**3 // 6 if self.cluster.communication is Communication.HALO else units**2 // 2
-        if subsets * times > MOST_TIMES:
+        if hosts * times > MOST_TIMES:
             remedies = ["fewer devices"] * wide + ["the rule marginal"] * (self.options.rule is FusionRule.OPTIMAL)
             raise InputError(
-                f"rule: expected at most {MOST_TIMES:,} times of blocks to compute, found about {subsets * times:,} "
+                f"rule: expected at most {MOST_TIMES:,} times of blocks to compute, found about {hosts * times:,} "
                 f"with {self.options.rule}; use {' or '.join(remedies)}"
             )
 
@@ -98,15 +98,8 @@ class Partitioner:
 
     def _hosts(self, names: Sequence[str]) -> list[int]:
         """Devices that may run layers on whole maps, the strongest first, which is taken where several are as fast."""
-        links = {link.device: link for link in self.cluster.links}
-        merits: dict[int, tuple[float, ...]] = {}
-        for device in self.cluster.devices:
-            if device.name in names:
-                wire = self.cluster.uplink or links[device.name]
-                has_input = device.name == self.cluster.owner and not self.network.trunk.units
-                numbers = device.gflop_s, -device.layer_s, device.memory_gb, wire.mbit_s, -wire.latency_s, has_input
-                merits[names.index(device.name)] = numbers
-        return sorted(merits, key=lambda k: merits[k], reverse=True)
+        strengths = [(device.gflop_s, -device.layer_s) for device in self.cluster.devices if device.name in names]
+        return sorted(range(len(names)), key=lambda k: strengths[k], reverse=True)
 
     def _tabulated(self, costs: Costs, plan: BlockPlan) -> PartitionTable:
         end_s = _exit_s(costs, plan)[-1]

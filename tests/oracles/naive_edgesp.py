@@ -189,20 +189,17 @@ class Cluster:
             total, first = total + time_s, last
         return total, held
 
-    def whole(self, shape: tuple[int, int], cuts: list[int], flops: int) -> float:
+    def whole(self, shape: tuple[int, int], cuts: list[int], flops: int, host: int) -> float:
         """Gather a map on the host, and compute there."""
-        rows = shape[0] - cuts[self.host + 1] + cuts[self.host]
-        return 4 * rows * shape[0] * shape[1] / BYTES_S + flops / self.rates[self.host]
+        rows = shape[0] - cuts[host + 1] + cuts[host]
+        return 4 * rows * shape[0] * shape[1] / BYTES_S + flops / self.rates[host]
 
     def average(self, net: Net, *, strongest: bool = False) -> float:
         """Average time over the exits, with the fastest host; EdgeSP has the strongest device."""
         hosts = [self.rates.index(max(self.rates))] if strongest else range(len(self.rates))
-        times = []
-        for self.host in hosts:
-            times.append(self.average_there(net))
-        return min(times)
+        return min(self.average_on(net, host) for host in hosts)
 
-    def average_there(self, net: Net) -> float:
+    def average_on(self, net: Net, host: int) -> float:
         """Average time over the exits with this host."""
         self.known.clear()
         total, average, held, first = 0.0, 0.0, None, 0
@@ -215,7 +212,7 @@ class Cluster:
                 time_s, inside = self.run(f"branch {number}", [([conv],)], 0, 1, held)
                 shape, flops = conv["out"], 2 * (conv["out"][0] ** 2 * 32 + 1) * net.classes
                 total += time_s
-            total += self.whole(shape, inside, flops)
+            total += self.whole(shape, inside, flops, host)
             average += rate * total
         return average
 
