@@ -56,7 +56,7 @@ class TraceOutput:
             "requests": f"{len(trace):,}",
             "rate": f"{rate:{'.3f' if rate >= 1 else '.3g'}} /s" if rate else "none, all arrive at one time",
             "CV of gaps": f"{trace.gap_cv:.3f}" if rate else None,
-            "lag-1 correlation": f"{trace.gap_lag1:.3f}" if rate else None,
+            "lag-1 correlation": f"{trace.gap_lag1:z.3f}" if rate else None,
             "last arrival": f"{span_s:,.3f} s",
         }
         show(self.as_json, "fluidb.trace-output/1", record, [facts(text)], self.output)
