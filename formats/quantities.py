@@ -107,7 +107,7 @@ def parse_duration(text: str, what: str = "duration", *, zero: bool = False) -> 
     what : str
         Name of the parameter or key, for the fault.
     zero : bool
-        Whether 0 is allowed.
+        Whether 0 is allowed, with a unit or without one.
 
     Returns
     -------
@@ -124,6 +124,8 @@ def parse_duration(text: str, what: str = "duration", *, zero: bool = False) -> 
     >>> parse_duration("200ms")
     0.2
     """
+    if zero and text.strip() == "0":
+        return 0.0
     return parse_quantity(text, _DURATION_S, what, "200ms", zero=zero)
 
 
