@@ -812,14 +812,14 @@ def test_json_goes_alone_to_stdout_and_nothing_to_stderr(fluidb: Run) -> None:
 
 def test_a_terminal_sees_progress_and_the_next_step(start: Start) -> None:
     master, slave = pty.openpty()
-    running = start("dse", TINY, POCKET, "-o", "d", stderr=slave)
+    running = start("dse", TINY, POCKET, "-o", "my design", stderr=slave)
     os.close(slave)
     seen = b"".join(read_terminal(master))
     os.close(master)
     out, _ = running.communicate(timeout=180)
     assert running.returncode == 0
     assert b"designs" in seen
-    assert b"next: fluidb latency d" in seen
+    assert b"next: fluidb latency 'my design'" in seen
     assert "designs " not in out
 
 
