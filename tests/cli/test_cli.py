@@ -455,7 +455,10 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "no output": (["dse", TINY, POCKET, "-o", ""], ['-o: expected a value, found ""']),
     "no output behind =": (["dse", TINY, POCKET, "--output="], ['--output: expected a value, found ""']),
     "no output behind -o=": (["dse", TINY, POCKET, "-o="], ['-o: expected a value, found ""']),
-    "an output behind -o=": (["dse", TINY, POCKET, "-o=my d"], ["-o: expected a value after a space", "write -o 'my d'"]),
+    "an output behind -o=": (
+        ["dse", TINY, POCKET, "-o=my d"],
+        ["-o: expected a value after a space", "write -o 'my d'"],
+    ),
     "bandwidth of nothing": (["dse", TINY, POCKET, "--bandwidth", ""], ["--bandwidth"]),
     "import onto itself": (["platforms", "import", "t.csv", "-o", "t.csv", "--force"], ["another file than t.csv"]),
     "tile of two": (["dse", TINY, POCKET, "--tile", "8,2"], ["--tile: expected T_R,T_P,T_C", '"8,2"']),
