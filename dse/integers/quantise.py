@@ -41,27 +41,13 @@ class ExitReport(NamedTuple):
 
 
 class Quantised(NamedTuple):
-    """A quantised network, and how it compares on the samples.
-
-    Attributes
-    ----------
-    network : IntegerNetwork
-        The network.
-    file : NetworkFile
-        What the engine runs of it, for ``fluidb dse``.
-    samples : int
-        How many chose the scales.
-    saturated : int
-        Values that saturate on these samples.
-    exits : list of ExitReport
-        Its answers to them beside those in floating point.
-    """
+    """A quantised network, and how it compares on the samples."""
 
     network: IntegerNetwork
-    file: NetworkFile
-    samples: int
-    saturated: int
-    exits: list[ExitReport]
+    file: NetworkFile  # what the engine runs of it, for ``fluidb dse``
+    samples: int  # how many chose the scales
+    saturated: int  # values that saturate on these samples
+    exits: list[ExitReport]  # its answers to them beside those in floating point
 
 
 def quantise(path: Path, samples: Path, exits: Sequence[str] | None = None) -> Quantised:

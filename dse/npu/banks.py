@@ -51,18 +51,7 @@ class Placed(NamedTuple):
 
 
 def cells(width: ArrayLike, rows: ArrayLike) -> Ints:
-    """Cells of look-up tables of one bank: four tables that hold 32 rows of 6 bits, or 64 of 3 bits.
-
-    Parameters
-    ----------
-    width, rows : int or array
-        Bits of a row, and rows.
-
-    Returns
-    -------
-    array
-        Cells; the fourth port of each writes.
-    """
+    """Cells of look-up tables of one bank: four tables that hold 32 rows of 6 bits, or 64 of 3; the fourth writes."""
     width, rows = np.asarray(width, np.int64), np.asarray(rows, np.int64)
     fewest: Ints = np.minimum(-(-width // 6) * -(-rows // 32), -(-width // 3) * -(-rows // 64))
     return fewest
@@ -75,20 +64,10 @@ def choosers(width: ArrayLike, rows: ArrayLike) -> Ints:
 
 
 def halves(width: ArrayLike, rows: ArrayLike) -> Ints:
-    """Block RAMs of 18 Kb that one bank takes; two of them are one of 36 Kb.
+    """Block RAMs of 18 Kb, halves of one of 36 Kb, that a bank takes; none where it goes to look-up tables.
 
     Such a block holds 16,384 rows of 1 bit, 8,192 of 2, 4,096 of 4, or 512 of four slices of 9 bits, which may belong
     to different rows: 1,536 rows of 48 bits are 3 * 6 slices, in five blocks.
-
-    Parameters
-    ----------
-    width, rows : int or array
-        Bits of a row, and rows.
-
-    Returns
-    -------
-    array
-        Blocks; none where the bank goes to look-up tables.
     """
     width, rows = np.asarray(width, np.int64), np.asarray(rows, np.int64)
     fewest = -(-(-(-width // 9) * -(-rows // 512)) // 4)
@@ -101,19 +80,7 @@ def halves(width: ArrayLike, rows: ArrayLike) -> Ints:
 def banks_of(board: Board, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, Bank]:
     """Memories of designs by banks, as in ``rtl/engine``; weights are in registers and have none.
 
-    Parameters
-    ----------
-    board : Board
-        It states the width of words, and the words of a beat at most.
-    tiles : array or Tile
-        Designs. Shapes: (5, ...).
-    samples : int or array
-        Most samples side by side in a tile of columns, a power of two. Shapes go with the designs' shapes.
-
-    Returns
-    -------
-    dict of str to Bank
-        The banks of each buffer.
+    ``samples`` is the largest power of two of them side by side in a tile of columns. Shapes: ``tiles`` (5, ...).
     """
     return _banks(board.word_bits, words_of(board, tiles), tiles, samples)
 
@@ -156,20 +123,7 @@ def together(banks: dict[str, Bank]) -> Ints:
 
 
 def place(board: Board, banks: dict[str, Bank]) -> Placed:
-    """Place banks in the blocks of a board; UltraRAMs hold the banks that take the most block RAMs.
-
-    Parameters
-    ----------
-    board : Board
-        The board.
-    banks : dict of str to Bank
-        Banks by buffer, as :func:`banks_of` makes them.
-
-    Returns
-    -------
-    Placed
-        The blocks, which may be more than the board has.
-    """
+    """Place banks in the blocks of a board, which may be too few; UltraRAMs hold those that take most block RAMs."""
     names = list(banks)
     count, width, rows = together(banks)
     half, each = halves(width, rows), -(-width // ULTRA_WIDTH) * -(-rows // ULTRA_ROWS)

@@ -159,19 +159,7 @@ def _line_bits(N: Values, T_R: Values, V: Values) -> Values:
 def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, list[Values]]:
     """What the look-up tables of each kind of parts grow with: the tables of one element, and of all other parts.
 
-    Parameters
-    ----------
-    words : int or array
-        Words of a beat of each design's port, a power of two.
-    tiles : array or Tile
-        Designs; V is a power of two. Shapes: (5, ...).
-    samples : int or array
-        Most samples side by side in a tile of columns, a power of two.
-
-    Returns
-    -------
-    dict of str to list of array
-        The features of each kind.
+    Words of a beat, V and the most samples side by side are powers of two. Shapes: ``tiles`` (5, ...).
     """
     W, T_R, T_P, T_C, V, S = _sizes(words, tiles, samples)
     one = np.ones_like(T_R)
@@ -255,18 +243,7 @@ def beyond(entries: Entries) -> Logic:
 
 
 def engine(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> Logic:
-    """Look-up tables and flip-flops of the parts of engines, without their memories.
-
-    Parameters
-    ----------
-    words, tiles, samples
-        As for :func:`features`.
-
-    Returns
-    -------
-    Logic
-        The counts, which are not whole.
-    """
+    """Look-up tables and flip-flops, not whole, of the parts of engines without memories; see :func:`features`."""
     grown = features(words, tiles, samples)
     logic = Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops(words, tiles, samples))
     _, _, T_C, V, _ = np.asarray(tiles, np.float64)

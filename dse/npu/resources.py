@@ -110,16 +110,8 @@ def paper_luts(platform: Board, tiles: Tiles | Tile) -> Any:
 class Demand:
     """What designs take of a board, counted for all of them at once, and each resource only when it is asked for.
 
-    Parameters
-    ----------
-    board : Board
-        The board: the words of its port, their width, and its UltraRAMs, which take banks in place of block RAMs.
-    tiles : array or Tile
-        Designs. Shapes: (5, ...).
-    samples : int or array
-        Most samples side by side in a tile of columns, a power of two. Shapes go with the designs' shapes.
-    entries : Entries
-        Entries of the control block.
+    The board has the words of its port, their width, and its UltraRAMs, which take banks in place of block RAMs.
+    ``samples`` is the largest power of two of them side by side in a tile of columns. Shapes: ``tiles`` (5, ...).
     """
 
     def __init__(
