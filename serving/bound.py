@@ -269,23 +269,9 @@ def least_violations(replay: Replay) -> int:
 def least_late(
     table: LatencyTable, traffic: Traffic, longer_than_s: NDArray[np.float64], until_s: float = math.inf
 ) -> int:
-    """Requests that take longer than a time each, or than there is left, under every scheduler.
+    """Requests that surely take longer than a time each, or than there is left before ``until_s``.
 
-    Parameters
-    ----------
-    table : LatencyTable
-        Times of the design.
-    traffic : Traffic
-        Requests that arrive by themselves, with their exits.
-    longer_than_s : (N,) ndarray of float64
-        The time of each.
-    until_s : float
-        When the simulation is stopped.
-
-    Returns
-    -------
-    int
-        A lower bound, as of :func:`least_violations`.
+    A lower bound, as of :func:`least_violations`; requests arrive by themselves. Shapes: ``longer_than_s`` (N,).
     """
     steps = table.exits[-1].steps if traffic.trace.steps is None else traffic.trace.steps
     host_s = 0.0 if table.host is None else table.host.before_s + table.host.after_s

@@ -18,21 +18,12 @@ from .imported import ImportedNetwork
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Exits to add.
+    """Exits to add."""
 
-    Attributes
-    ----------
-    after : int or tuple of str
-        Number of exits, at block boundaries; or the layers that exits follow.
-    head : str or None
-        A name of ``models.heads``, or ``"none"``; by default the head that fits the map before each exit.
-    classes : int or None
-        Number of classes of a head; by default the channels of the network's answer.
-    """
-
-    after: int | tuple[str, ...]
+    after: int | tuple[str, ...]  # number of exits, at block boundaries; or the layers that exits follow
+    # a name of ``models.heads``, or ``"none"``; by default the head that fits the map before each exit
     head: str | None = None
-    classes: int | None = None
+    classes: int | None = None  # number of classes of a head; by default the channels of the network's answer
 
 
 def block_boundaries(layers: Sequence[Op], aside: Collection[str] = ()) -> list[int]:

@@ -49,43 +49,22 @@ class Plan:
 
 @dataclass(frozen=True)
 class Plans:
-    """The answer to a problem.
+    """The answer to a problem."""
 
-    Attributes
-    ----------
-    problem : PlanProblem
-        What was asked.
-    minimised : {"dsps", "share", "energy", "work"}
-        What was minimised.
-    front : list of Plan
-        The cheapest plan, then each that is the cheapest of those with a higher accuracy; over the 99th percentile,
-        also of those in which it is lower by :data:`STEP`.
-    counts : dict of str to int
-        Plans in all, and how many each rule discarded, were simulated in part, or whole.
-    refuted : int
-        Plans that kept the requirements in the race, or had a lower percentile there, and not on the fresh seeds.
-    least_cost : float or None
-        Cost below which proofs exclude every plan; ``None`` if they exclude all.
-    nearest : Plan or None
-        If the front is empty: of the plans that came nearest to keeping the requirements, the nearest.
-    undecided : Plan or None
-        Of the plans for which the requirements are undecided, the cheapest that is known.
-    over_p99 : bool
-        Whether the front is over the 99th percentile, too.
-    fastest_s : float
-        No hardware answers a sample in less time, in seconds.
-    """
-
-    problem: PlanProblem
-    minimised: Cost
+    problem: PlanProblem  # what was asked
+    minimised: Cost  # what was minimised
+    # the cheapest plan, then each that is the cheapest of those with a higher accuracy; over the 99th percentile, also
+    # of those in which it is lower by :data:`STEP`
     front: list[Plan]
-    counts: dict[str, int]
+    counts: dict[str, int]  # plans in all, and how many each rule discarded, were simulated in part, or whole
+    # plans that kept the requirements in the race, or had a lower percentile there, and not on the fresh seeds
     refuted: int
-    least_cost: float | None
+    least_cost: float | None  # cost below which proofs exclude every plan; ``None`` if they exclude all
+    # if the front is empty: of the plans that came nearest to keeping the requirements, the nearest
     nearest: Plan | None = None
-    undecided: Plan | None = None
-    over_p99: bool = False
-    fastest_s: float = 0.0
+    undecided: Plan | None = None  # of the plans for which the requirements are undecided, the cheapest that is known
+    over_p99: bool = False  # whether the front is over the 99th percentile, too
+    fastest_s: float = 0.0  # no hardware answers a sample in less time, in seconds
 
     __repr__ = brief
 
