@@ -131,5 +131,4 @@ def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: E
     if goal.guard != "bound":
         return margin
     assert squares is not None
-    least: Floats = margin - ONE_SIDED_95 * np.sqrt(np.maximum(squares - margin**2 / len(end), 0.0))
-    return least
+    return margin - ONE_SIDED_95 * np.sqrt(np.maximum(squares - margin**2 / len(end), 0.0))

@@ -46,8 +46,7 @@ class Placed(NamedTuple):
     @property
     def block_rams(self) -> NDArray[np.float64]:
         """Block RAMs of 36 Kb that all buffers take; a half is one of 18 Kb."""
-        total: NDArray[np.float64] = sum(self.halves.values(), np.zeros((), np.int64)) / 2
-        return total
+        return sum(self.halves.values(), np.zeros((), np.int64)) / 2
 
 
 def cells(width: ArrayLike, rows: ArrayLike) -> Ints:
@@ -59,8 +58,7 @@ def cells(width: ArrayLike, rows: ArrayLike) -> Ints:
 
 def choosers(width: ArrayLike, rows: ArrayLike) -> Ints:
     """Look-up tables that choose the row of a bank in look-up tables, one for each bit and 64 rows after the first."""
-    luts: Ints = np.asarray(width, np.int64) * (-(-np.asarray(rows, np.int64) // 64) - 1)
-    return luts
+    return np.asarray(width, np.int64) * (-(-np.asarray(rows, np.int64) // 64) - 1)
 
 
 def halves(width: ArrayLike, rows: ArrayLike) -> Ints:
@@ -73,8 +71,7 @@ def halves(width: ArrayLike, rows: ArrayLike) -> Ints:
     fewest = -(-(-(-width // 9) * -(-rows // 512)) // 4)
     for bits in (1, 2, 4):
         fewest = np.minimum(fewest, -(-width // bits) * -(-rows * bits // 16384))
-    blocks: Ints = np.where(cells(width, rows) <= CELLS * fewest, 0, fewest)
-    return blocks
+    return np.where(cells(width, rows) <= CELLS * fewest, 0, fewest)
 
 
 def banks_of(board: Board, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, Bank]:

@@ -97,8 +97,7 @@ class Logic(NamedTuple):
 
 def bits(count: ArrayLike) -> Values:
     """Bits of an address of a number of places."""
-    address: Values = np.ceil(np.log2(np.maximum(count, 1)))
-    return address
+    return np.ceil(np.log2(np.maximum(count, 1)))
 
 
 def chosen(ways: ArrayLike) -> Values:

@@ -51,8 +51,7 @@ def by_banks(words: ArrayLike, V: ArrayLike) -> Ints:
     Designs of one pixel may have more samples than the port has words, and have more banks then.
     """
     V, banks = np.asarray(V, np.int64), np.asarray(words, np.int64)
-    most: Ints = np.where(V > 1, np.maximum(banks // V, 1), np.iinfo(np.int64).max)
-    return most
+    return np.where(V > 1, np.maximum(banks // V, 1), np.iinfo(np.int64).max)
 
 
 def most_samples(

@@ -70,8 +70,7 @@ def compute_s(work: SubNetArrays, accelerator: Accelerator, arrays: Sequence[tup
     cycles = np.empty((len(sizes), len(work.extents), len(work.depthwise)))
     full = accelerator.depthwise is Depthwise.FULL
     subgraph_kernels.count_cycles(work.extents, work.depthwise, sizes, full, cycles)
-    seconds: Floats = cycles / accelerator.clock_hz
-    return seconds
+    return cycles / accelerator.clock_hz
 
 
 def tabulate(

@@ -139,8 +139,7 @@ def _most(problem: PlanProblem, source: Source) -> float:
 
 def _work_by_row(setting: ExitSetting, shares: NDArray[np.float64], least: LeastTimes) -> NDArray[np.float64]:
     """Least work of a sample, by row, if these shares leave at the exits of a setting."""
-    work_s: NDArray[np.float64] = least_work(least, setting)[:, np.array([*setting.kept, least.stages]) - 1] @ shares
-    return work_s
+    return least_work(least, setting)[:, np.array([*setting.kept, least.stages]) - 1] @ shares
 
 
 def _answered(problem: PlanProblem, setting: int) -> float:
