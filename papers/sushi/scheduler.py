@@ -321,9 +321,8 @@ NANOSECONDS = 1.0
 """Assumed time of a step of a choice: a comparison and a multiply-add in a processor's pipeline."""
 
 
-def sushi_table6(lab: Lab) -> Item:
+def sushi_table6(_: Lab) -> Item:
     """Steps of a choice, which the benchmarks time."""
-    del lab
     printed, rows = PUBLISHED["table6"], []
     subnets = len(RESNET.subgraphs().subnets)
     fastest_us = 1e6 * min(min(times) for times in RESNET.subgraphs().time_s)
