@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from ...formats import AnyPath, InputError, Strict, did_you_mean, read_text, validate
-from ...models.loader import read_network_file
+from ...models.loader import read_backbone_file
 from ...models.network import Gemm
 from ...models.works import LayerWork
 from ...platforms.engine import Engine
@@ -274,8 +274,7 @@ def _few(read: _Read) -> list[Measurement]:
 def _needs(network: str, table: Path, engine: Engine, line: str) -> Needs:
     """The needs of a network without its exits."""
     try:
-        file, path = read_network_file(table.parent / network if network.endswith(".toml") else network)
-        return needs(file.model_copy(update={"exits": []}), path, engine)
+        return needs(*read_backbone_file(table.parent / network if network.endswith(".toml") else network), engine)
     except InputError as error:
         raise InputError(f"{line}: network: {fault}" for fault in error.faults) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -249,27 +250,14 @@ def _by_q(name: str, title: str, reading: Reading, lab: Lab) -> Item:
         text = f"Q = {' or '.join(map(str, wanted))} is better than Q = 2 and Q >= {printed['worse']}"
     claims = [
         Claim(text, "A.1", f"Q = {' or '.join(map(str, wanted))}", f"Q = {best} ({said})", best in wanted, few),
-        Claim("A choice after each query is the best", "A.1", "Q = 1", f"Q = {best}", best == 1,
-              few),
-    ]  # fmt: skip
-    return Item(
-        name,
-        title,
-        [f"The table has {COLUMNS} columns, and refills are free."],
-        rows,
-        "queries between two choices, Q",
-        claims,
-    )
+        Claim("A choice after each query is the best", "A.1", "Q = 1", f"Q = {best}", best == 1, few),
+    ]
+    notes = [f"The table has {COLUMNS} columns, and refills are free."]
+    return Item(name, title, notes, rows, "queries between two choices, Q", claims)
 
 
-def sushi_fig17(lab: Lab) -> Item:
-    """ResNet-50."""
-    return _by_q("sushi_fig17", "Fig. 17: how often the buffer changes, ResNet-50", RESNET, lab)
-
-
-def sushi_fig18(lab: Lab) -> Item:
-    """MobileNet-V3."""
-    return _by_q("sushi_fig18", "Fig. 18: how often the buffer changes, MobileNet-V3", MOBILENET, lab)
+sushi_fig17 = partial(_by_q, "sushi_fig17", "Fig. 17: how often the buffer changes, ResNet-50", RESNET)
+sushi_fig18 = partial(_by_q, "sushi_fig18", "Fig. 18: how often the buffer changes, MobileNet-V3", MOBILENET)
 
 
 LITTLE = 0.1
@@ -354,17 +342,8 @@ def sushi_hits(lab: Lab) -> Item:
             runs = all_seeds(reading, lab, f"mode={mode},q={Q},{CONTENDERS[SUSHI]}")
             values = np.array([run.subnets.hit_ratio or 0.0 for run in runs])
             of = f"{reading.net}, {reading.name}"
-            rows.append(
-                row(
-                    "hit ratio",
-                    of,
-                    f"STRICT_{mode.upper()}",
-                    "",
-                    values,
-                    PUBLISHED["hits"][reading.net],
-                    basis=CALIBRATED if reading in CHOSEN else PREDICTED,
-                )
-            )
+            basis, paper = CALIBRATED if reading in CHOSEN else PREDICTED, PUBLISHED["hits"][reading.net]
+            rows.append(row("hit ratio", of, f"STRICT_{mode.upper()}", "", values, paper, basis=basis))
     mean: dict[str, list[float]] = {}
     for line in rows:
         mean.setdefault(line.of.partition(",")[0], []).append(line.ours)
