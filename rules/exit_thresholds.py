@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats.array_types import Floats
+from ..formats.array_types import Bools, Floats
 from ..traffic.measures import CONFIDENCE
 from .exit_log import Log, levels_of
 
@@ -62,10 +62,10 @@ def find_setting(
     log: Log,
     candidate: int,
     levels: NDArray[np.uint8],
-    alive: NDArray[np.bool_],
+    alive: Bools,
     goal: ExitGoal,
     settled: Floats,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: Bools | None = None,
 ) -> tuple[Setting, bool]:
     """Thresholds of a candidate that keep the precision and let most samples leave (Section 6.2).
 
@@ -94,7 +94,7 @@ def by_threshold(
     candidate: int,
     column: int,
     levels: NDArray[np.uint8],
-    alive: NDArray[np.bool_],
+    alive: Bools,
     goal: ExitGoal,
     settled: Floats,
 ) -> tuple[Floats, Floats, Floats]:
@@ -113,7 +113,7 @@ def by_threshold(
     return leaving(), total, precision_margin(total, squares, end, goal)
 
 
-def kept_thresholds(log: Log, goal: ExitGoal) -> NDArray[np.bool_]:
+def kept_thresholds(log: Log, goal: ExitGoal) -> Bools:
     """Whether each threshold of each candidate keeps the precision where it is the only exit.
 
     Shapes: returns (K, M, T).

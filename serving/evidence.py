@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..formats.array_types import Floats, Ints
 
@@ -38,7 +38,7 @@ class Evidence:
         self.gain = path[:, -1] - least[:, -1]
         self.batches += gains.shape[1]
 
-    def found(self, fewest: int) -> NDArray[np.int64]:
+    def found(self, fewest: int) -> Ints:
         """Bets that gained enough, on at least this number of batches."""
         return np.flatnonzero((self.gain >= self.enough) & (self.batches - self.since >= fewest))
 

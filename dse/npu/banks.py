@@ -7,9 +7,9 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ...formats.array_types import Ints
+from ...formats.array_types import Floats, Ints
 from ...platforms import Board
 from ..engine import AHEAD, BEAT_BITS, FLIGHT_BITS, SUM_BITS, WORD_BITS
 from .ports import words_of
@@ -44,7 +44,7 @@ class Placed(NamedTuple):
     moved: dict[str, Ints]  # banks that UltraRAMs hold
 
     @property
-    def block_rams(self) -> NDArray[np.float64]:
+    def block_rams(self) -> Floats:
         """Block RAMs of 36 Kb that all buffers take; a half is one of 18 Kb."""
         return sum(self.halves.values(), np.zeros((), np.int64)) / 2
 

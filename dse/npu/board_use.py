@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...formats.array_types import Floats
 from ...platforms import Board
-from .logic import NO_ENTRIES, Entries, Values
+from .logic import NO_ENTRIES, Entries
 from .resources import LOGIC, OF_SAMPLES, Limits, Resource, Supply
 from .rows import rows_by_blocks
 from .side_by_side import power_of_two
@@ -105,6 +106,6 @@ def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_
     )
 
 
-def _whole(parts: dict[str, Values]) -> dict[str, int]:
+def _whole(parts: dict[str, Floats]) -> dict[str, int]:
     """Counts of parts, rounded up."""
     return {name: ceil(number) for name, number in parts.items()}

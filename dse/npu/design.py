@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from ...formats import (
@@ -20,6 +18,7 @@ from ...formats import (
     read_table,
     table_text,
 )
+from ...formats.array_types import Ints
 from ...models import Network, as_network
 from ...models.network import Count
 from ...platforms import ENERGY_KEYS, LUT_KEYS, Board, as_board
@@ -164,7 +163,7 @@ def tabulate_design(
     platform: Board | AnyPath,
     options: SearchOptions,
     result: SearchResult,
-    most_samples: NDArray[np.int64] | None = None,
+    most_samples: Ints | None = None,
 ) -> tuple[DesignTable, FbcbTable]:
     """Make the tables of a search.
 

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...formats.array_types import Bools, Ints
 from .banks import first_in_blocks
 from .ports import words_of
 from .resources import BLOCK_BITS, LOGIC, OF_SAMPLES, OF_WORDS, ULTRA_BITS, Resource, Supply
 from .side_by_side import power_of_two
 from .tiles import FEWEST_ROWS, Tiles, with_rows
-
-Ints = NDArray[np.int64]
 
 PROBES = 512
 """Numbers that :func:`largest` tries at a time: hundreds of designs are counted hardly slower than one."""
@@ -23,7 +22,7 @@ TOGETHER = 4096
 """Designs whose rows are found together: what is counted of more is not kept in a processor's cache."""
 
 
-def largest(low: Ints, high: Ints, fits: Callable[[Ints, Ints], NDArray[np.bool_]]) -> Ints:
+def largest(low: Ints, high: Ints, fits: Callable[[Ints, Ints], Bools]) -> Ints:
     """The largest numbers that fit, if none fits above one that does not; ``low`` do, or are 0, and ``high`` do not.
 
     ``fits`` takes numbers and their places in ``low``.
@@ -90,7 +89,7 @@ def _rows_from(first: int, supply: Supply, tiles: Tiles, samples: Ints) -> Ints:
     if not logic:
         return last
 
-    def fits(rows: Ints, at: Ints) -> NDArray[np.bool_]:
+    def fits(rows: Ints, at: Ints) -> Bools:
         return supply.demand(with_rows(tiles[:, at], rows), samples[at]).within(logic)
 
     ends = np.stack([np.full_like(last, first), last])

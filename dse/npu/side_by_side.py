@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ...formats.array_types import Ints
+from ...formats.array_types import Bools, Ints
 from .tiles import Tile, Tiles
 
 
@@ -54,9 +54,7 @@ def by_banks(words: ArrayLike, V: ArrayLike) -> Ints:
     return np.where(V > 1, np.maximum(banks // V, 1), np.iinfo(np.int64).max)
 
 
-def most_samples(
-    words: ArrayLike, tiles: Tiles, wanted: int, fits: Callable[[Ints], NDArray[np.bool_]] | None = None
-) -> Ints:
+def most_samples(words: ArrayLike, tiles: Tiles, wanted: int, fits: Callable[[Ints], Bools] | None = None) -> Ints:
     """The most samples side by side that designs can have, by their banks of inputs and by the board's resources.
 
     ``fits`` tells which designs fit their board with numbers of samples, from shape (N, 1) to (N, D); otherwise all do.

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...formats.array_types import Floats, Ints
+from ...formats.array_types import Bools, Floats, Ints
 from ...models.supernets.sharing import shared
 from ...platforms import Accelerator, Depthwise
 from ...tables.subgraphs import Maps, StageB
@@ -23,7 +22,7 @@ class SubNetArrays(NamedTuple):
     extents: Ints  # (N, 4, L): K, C, R, Q
     inputs: Ints  # (N, L), values of the input map
     outputs: Ints  # (N, L), values of the output map
-    depthwise: NDArray[np.bool_]  # (L,)
+    depthwise: Bools  # (L,)
 
     @property
     def boxes(self) -> Ints:

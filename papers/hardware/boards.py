@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...dse.device.calibration import calibrate
 from ...dse.device.engine import batch_times, needs
@@ -17,6 +16,7 @@ from ...dse.device.shapes import search_shape
 from ...dse.npu.choices import Objective
 from ...dse.npu.options import SearchOptions
 from ...dse.npu.search import search
+from ...formats.array_types import Floats
 from ...models import load_network
 from ...models.loader import read_backbone_file
 from ...platforms import Board, load_platform
@@ -58,7 +58,7 @@ def predicted_s(row: Measurement, engine: Engine) -> float:
     return float(batch_times(row.needs, engine).sum())
 
 
-def rank_correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+def rank_correlation(one: Floats, other: Floats) -> float:
     """Spearman's rank correlation; equal values share the mean of their ranks."""
     ranks = [[np.mean(np.flatnonzero(np.sort(values) == value)) for value in values] for values in (one, other)]
     return float(np.corrcoef(ranks)[0, 1])

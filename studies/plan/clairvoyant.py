@@ -7,14 +7,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Floats, Ints
 from ...serving.bound import Trades, late_jobs
 from .plan_traffic import JointTraffic, depths_of
 from .rules import Limit
 from .sources import Source
 
-TimesOfParts = tuple[NDArray[np.int64], NDArray[np.float64]]
+TimesOfParts = tuple[Ints, Floats]
 """Parts of a network, and their times by batch size, as of :meth:`Source.layer_times`."""
 
 
@@ -49,7 +49,7 @@ class Clairvoyant:
         self,
         kept: tuple[int, ...],
         traffic: JointTraffic,
-        longer_than_s: NDArray[np.float64],
+        longer_than_s: Floats,
         most: int | None = None,
         *,
         by_layer: bool,
@@ -66,7 +66,7 @@ class Clairvoyant:
             ends, network, longer_than_s = ends[bounded], network[bounded], longer_than_s[bounded]
             traffic = replace(traffic, trace=traffic.trace.at(bounded))
 
-        def work_of(limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        def work_of(limit_s: Floats) -> Floats:
             work_s = np.zeros(len(ends))
             for number, trades in enumerate(of_each):
                 here = network == number

@@ -11,9 +11,9 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import brief
+from ...formats.array_types import Bools, Floats, Ints
 from ..workers import Workers, in_order, workers
 from .branches import first_to_leave
 from .dominance import Unbeaten, faster_is_better
@@ -139,7 +139,7 @@ def _fastest(problem: PlanProblem) -> float:
     return fastest_s
 
 
-def _until_exit(setting: ExitSetting, exit_: int, least: LeastTimes) -> NDArray[np.float64]:
+def _until_exit(setting: ExitSetting, exit_: int, least: LeastTimes) -> Floats:
     """Least time until an exit, by row."""
     return least_latency(least, setting)[:, exit_ - 1]
 
@@ -229,7 +229,7 @@ class _Walk:
             start, size = end, 2 * size if len(new.cost) < MOST_ENTRIES else max(1, size // 2)
 
     @property
-    def _wanted(self) -> NDArray[np.bool_]:
+    def _wanted(self) -> Bools:
         """Pairings that are of use beside the front."""
         most, at = np.unique(self._space.most, return_inverse=True)
         return np.array([self._below_s(accuracy) > 0 for accuracy in most.tolist()], np.bool_)[at]
@@ -277,7 +277,7 @@ class _Walk:
         self.counts[HOPELESS] += sum(result.hopeless for result in left)
         return [result.task for result in left if result.task.entries]
 
-    def _beaten(self, sources: NDArray[np.int64], rows: NDArray[np.int64], at: Workers) -> set[tuple[int, int]]:
+    def _beaten(self, sources: Ints, rows: Ints, at: Workers) -> set[tuple[int, int]]:
         """Rows that are left out because other ones beat them."""
         if self._unbeaten is None:
             return set()

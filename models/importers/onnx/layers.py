@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ....formats.array_types import Floats
 
 Map = tuple[int, int, int]
 """Channels, height and width: the order of values in memory."""
@@ -31,8 +32,8 @@ class TrainedLayer:
     pad: tuple[int, int] = (0, 0)
     dilation: tuple[int, int] = (1, 1)
     # (groups, P, C): of a product; P in the order channel, row, column of the window
-    weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros((1, 0, 0)))
-    bias: NDArray[np.float64] = field(default_factory=lambda: np.zeros((1, 0)))  # (groups, C): of a product
+    weights: Floats = field(default_factory=lambda: np.zeros((1, 0, 0)))
+    bias: Floats = field(default_factory=lambda: np.zeros((1, 0)))  # (groups, C): of a product
     # bounds of its outputs: 0 and infinity of a rectifier
     low: float = -math.inf
     high: float = math.inf
