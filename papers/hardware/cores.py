@@ -97,10 +97,8 @@ def hardware_cores(_: Lab) -> Item:
     rows, held = [], []
     for row in measured:
         ours = row.many(contention, host_s)
-        of, at = (
-            f"{row.network}: {row.row.partition('_imagenet')[0]}",
-            f"{row.platform}, {row.cores} core{'s'[: row.cores - 1]}",
-        )
+        of = f"{row.network}: {row.row.partition('_imagenet')[0]}"
+        at = f"{row.platform}, {row.cores} core{'s'[: row.cores - 1]}"
         basis = CALIBRATED if row.fitted else PREDICTED
         rows.append(Row("frames of many threads", of, at, "/s", ours, paper=row.many_per_s, basis=basis))
         if not row.fitted:
