@@ -56,10 +56,7 @@ def design_cores(folders: Sequence[AnyPath], counts: Sequence[int]) -> list[Core
 
 
 def _check_board(
-    folders: Sequence[AnyPath],
-    designs: Sequence[DesignTable],
-    taken: Sequence[BoardUse | None],
-    counts: Sequence[int],
+    folders: Sequence[AnyPath], designs: Sequence[DesignTable], taken: Sequence[BoardUse | None], counts: Sequence[int]
 ) -> None:
     """Refuse designs for several boards, or more than fit one."""
     board = designs[0].platform

@@ -81,11 +81,7 @@ def _read(path: Path) -> _File:
 
 
 def import_platform(
-    path: AnyPath,
-    *,
-    name: str | None = None,
-    clock_mhz: float | None = None,
-    bandwidth_gb_s: float | None = None,
+    path: AnyPath, *, name: str | None = None, clock_mhz: float | None = None, bandwidth_gb_s: float | None = None
 ) -> Board:
     """Make a board from fpgaConvNet's description of it."""
     path = Path(path)

@@ -66,11 +66,7 @@ class ExitChoice:
 
 
 def choose_exits(
-    log: Log,
-    stage_s: Floats,
-    goal: ExitGoal,
-    allowed: Bools | None = None,
-    sizes: Ints | None = None,
+    log: Log, stage_s: Floats, goal: ExitGoal, allowed: Bools | None = None, sizes: Ints | None = None
 ) -> ExitChoice:
     """Choose exits one after the other, each with its thresholds (Sections 6.1 to 6.4).
 
@@ -126,12 +122,7 @@ class _Behind(NamedTuple):
 
 
 def _step(
-    log: Log,
-    levels: NDArray[np.uint8],
-    stage_s: Floats,
-    goal: ExitGoal,
-    allowed: Bools | None,
-    behind: _Behind,
+    log: Log, levels: NDArray[np.uint8], stage_s: Floats, goal: ExitGoal, allowed: Bools | None, behind: _Behind
 ) -> ChoiceStep:
     """Judge every candidate behind an exit, and take the best."""
     after, alive, settled, batch, cut = behind

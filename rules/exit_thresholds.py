@@ -90,13 +90,7 @@ def find_setting(
 
 
 def by_threshold(
-    log: Log,
-    candidate: int,
-    column: int,
-    levels: NDArray[np.uint8],
-    alive: Bools,
-    goal: ExitGoal,
-    settled: Floats,
+    log: Log, candidate: int, column: int, levels: NDArray[np.uint8], alive: Bools, goal: ExitGoal, settled: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """By threshold: samples that leave at a candidate, summed scores of all answers, and the margin of these."""
     end, number, level = log.scores[:, -1], len(goal.thresholds), levels[:, candidate - 1, column][alive]

@@ -142,13 +142,7 @@ def run_exits(log: Log, stage_s: Floats, batch: int | Ints, exits: Iterable[tupl
     )  # fmt: skip
 
 
-def replay_exits(
-    log: Log,
-    stage_s: Floats,
-    batch: int,
-    exits: Sequence[int],
-    settings: Sequence[Setting],
-) -> LogReplay:
+def replay_exits(log: Log, stage_s: Floats, batch: int, exits: Sequence[int], settings: Sequence[Setting]) -> LogReplay:
     """Figures of a log that runs through exits in whole batches.
 
     Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1).

@@ -57,13 +57,7 @@ class Trades(NamedTuple):
 
 
 @compiled("float64[:](float64[:, ::1], int64[::1], float64[:, ::1], int64[::1], float64[::1])")
-def _least_work(
-    first_s: Floats,
-    stage: Ints,
-    more_s: Floats,
-    ends: Ints,
-    limit_s: Floats,
-) -> Floats:
+def _least_work(first_s: Floats, stage: Ints, more_s: Floats, ends: Ints, limit_s: Floats) -> Floats:
     """NPU time of each sample by trades; most have a limit and a place that an earlier one had."""
     last, works_s, known_s = first_s.shape[1], np.empty(ends.size), np.full(ends.max() + 1 if ends.size else 1, np.nan)
     for sample in range(ends.size):

@@ -17,15 +17,7 @@ from ..formats import InputError
 from ..formats.array_types import Floats
 from ..jit import FunctionAddress, as_python, compile_for
 from .batches import HANDS_OUT
-from .event_loop import (
-    FAULTS,
-    OK,
-    SIGNATURES,
-    run_beside,
-    run_events,
-    run_on_terms,
-    run_plain,
-)
+from .event_loop import FAULTS, OK, SIGNATURES, run_beside, run_events, run_on_terms, run_plain
 from .lateness import TOO_LATE, LateLimits, Played, run_unless_late, unless_late
 from .outcome import Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy

@@ -16,13 +16,7 @@ from ..serving.device_traffic import draw_networks, prepare_requests
 from ..serving.figures import FIGURES
 from ..serving.inputs import AnyPolicy, Requests
 from ..serving.metrics import figures_of
-from ..serving.networks import (
-    AnyServed,
-    ServedNetwork,
-    as_served,
-    ends_of,
-    scheduler_on,
-)
+from ..serving.networks import AnyServed, ServedNetwork, as_served, ends_of, scheduler_on
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated, figure_text
 from ..serving.summary import Figures, Summary

@@ -25,12 +25,7 @@ class Prediction:
     rho: float
 
     def draw(
-        self,
-        random: np.random.Generator,
-        actual: Ints | Floats,
-        /,
-        low: float | None = None,
-        high: float | None = None,
+        self, random: np.random.Generator, actual: Ints | Floats, /, low: float | None = None, high: float | None = None
     ) -> Floats:
         """Predict values, within limits that by default are the least and the greatest of them."""
         low, high = float(actual.min()) if low is None else low, float(actual.max()) if high is None else high

@@ -69,12 +69,7 @@ class Script:
     """
 
     def __init__(
-        self,
-        network: IntegerNetwork,
-        timed: Mapping[str, list[TimedJob]],
-        memory: Image,
-        port: Port,
-        samples: Integers,
+        self, network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], memory: Image, port: Port, samples: Integers
     ) -> None:
         self.network, self.timed, self.places = network, timed, memory.places
         self.maps, self.samples = reference.run(network, samples), len(samples)

@@ -24,10 +24,7 @@ OF_LAYER = (
     ("addition", "of a residual map, an addition_t"),
     ("distance", "from the address of an output to that of the word which is added to it"),
     ("product_bounds", "before that: the lower one below the upper one"),
-    (
-        "maximum",
-        "outputs are the largest product, not the sum: of words from 0 on, by 1, in the only column",
-    ),
+    ("maximum", "outputs are the largest product, not the sum: of words from 0 on, by 1, in the only column"),
     ("R P C groups", ""),
     ("steps", "tiles along P"),
     ("share", "beats of a store between two loads, at most"),

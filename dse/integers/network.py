@@ -137,8 +137,7 @@ class FlattenLayer(_Layer):
 
 
 IntegerLayer = Annotated[
-    ProductLayer | AddLayer | AveragePool | MaxPool | ClipLayer | ConcatLayer | FlattenLayer,
-    Field(discriminator="op"),
+    ProductLayer | AddLayer | AveragePool | MaxPool | ClipLayer | ConcatLayer | FlattenLayer, Field(discriminator="op")
 ]
 
 

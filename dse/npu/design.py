@@ -7,17 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from ...formats import (
-    AnyPath,
-    InputError,
-    OwnFolder,
-    SparseRecord,
-    Strict,
-    Table,
-    check_folder,
-    read_table,
-    table_text,
-)
+from ...formats import AnyPath, InputError, OwnFolder, SparseRecord, Strict, Table, check_folder, read_table, table_text
 from ...formats.array_types import Ints
 from ...models import Network, as_network
 from ...models.network import Count
@@ -206,12 +196,7 @@ def tabulate_design(
 
 
 def write_design(
-    folder: AnyPath,
-    design: DesignTable,
-    fbcb: FbcbTable,
-    *,
-    searched: Table | None = None,
-    replace: bool = False,
+    folder: AnyPath, design: DesignTable, fbcb: FbcbTable, *, searched: Table | None = None, replace: bool = False
 ) -> None:
     """Write a design's folder, whole or not at all.
 

@@ -111,10 +111,7 @@ def _takes_one_token(made: ImportedNetwork, shapes: Mapping[str, Shape]) -> bool
 
 
 def _check_stages(
-    file: NetworkFile,
-    working: AbstractSet[str],
-    places: Sequence[int],
-    exits: Sequence[Mapping[str, object]],
+    file: NetworkFile, working: AbstractSet[str], places: Sequence[int], exits: Sequence[Mapping[str, object]]
 ) -> None:
     """Refuse stages in which nothing is computed, and too many exits."""
     faults, start = [], 0

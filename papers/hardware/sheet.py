@@ -149,12 +149,7 @@ def hardware_nvdla(_: Lab) -> Item:
 
 def _cycles(name: str, layers: Sequence[SheetLayer]) -> Iterator[Row]:
     """MAC cycles of parts of a network."""
-    parts = {
-        "first layer": layers[:1],
-        "layers between": layers[1:-1],
-        "last layer": layers[-1:],
-        EVERY: layers,
-    }
+    parts = {"first layer": layers[:1], "layers between": layers[1:-1], "last layer": layers[-1:], EVERY: layers}
     for of, part in parts.items():
         there, here = (sum(getattr(layer, key) for layer in part) for key in ("printed", "ours"))
         yield Row(CYCLES, of, name, "cycles", here, paper=there, basis=PREDICTED)

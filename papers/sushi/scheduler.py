@@ -18,16 +18,7 @@ from ...traffic.distributions import Distribution
 from ..lab import Lab, row
 from ..rows import ASSUMED, CALIBRATED, NEAR, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
-from .readings import (
-    CHOSEN,
-    MOBILENET,
-    MOBILENET_BOARD,
-    MOBILENET_IDEAL,
-    RESNET,
-    RESNET_BOARD,
-    RESNET_IDEAL,
-    Reading,
-)
+from .readings import CHOSEN, MOBILENET, MOBILENET_BOARD, MOBILENET_IDEAL, RESNET, RESNET_BOARD, RESNET_IDEAL, Reading
 
 SEEDS, QUERIES, COLUMNS, Q = 5, 20_000, 100, 8
 
@@ -329,7 +320,7 @@ def sushi_table6(_: Lab) -> Item:
             f"A choice is a product of {subnets} counts with each column. We count these steps and assume "
             f"{NANOSECONDS:g} ns for each, as a result must not depend on the machine. Measured times are in "
             "benchmarks/README.md."
-        ),
+        )
     ]
     return Item("sushi_table6", "Table 6: time to look up", notes, rows, claims=claims, picture="bars")
 

@@ -24,13 +24,7 @@ class Clairvoyant:
     ``steps``: most runs of the last stage of each network; ``lasts``: the last stages of all but the last network.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        times: TimesOfParts,
-        steps: Sequence[int],
-        lasts: tuple[int, ...] = (),
-    ) -> None:
+    def __init__(self, source: Source, times: TimesOfParts, steps: Sequence[int], lasts: tuple[int, ...] = ()) -> None:
         self._steps, self._lasts, self._speedup = steps, (*lasts, source.stages), source.speedup
         self._part, self._time_s = times
         self._known: dict[tuple[tuple[int, ...], bool], list[Trades]] = {}

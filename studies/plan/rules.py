@@ -74,11 +74,7 @@ def least_work(least: LeastTimes, setting: ExitSetting) -> Floats:
 
 
 def least_energy(
-    source: Source,
-    setting: ExitSetting,
-    traffic: JointTraffic,
-    fate: Fate,
-    rows: Ints | slice = slice(None),
+    source: Source, setting: ExitSetting, traffic: JointTraffic, fate: Fate, rows: Ints | slice = slice(None)
 ) -> Floats:
     """Energy that a request with an answer takes at least on rows of a source, on average. Shapes: returns (N,)."""
     shares = _shares(source.least.stages, setting, surely_run(traffic, fate))

@@ -85,12 +85,7 @@ AS_USUAL = SearchRun()
 
 
 def find_plans(
-    problem: PlanProblem,
-    cost: Cost = "dsps",
-    run: SearchRun = AS_USUAL,
-    *,
-    over_p99: bool = False,
-    first: bool = False,
+    problem: PlanProblem, cost: Cost = "dsps", run: SearchRun = AS_USUAL, *, over_p99: bool = False, first: bool = False
 ) -> Plans:
     """Find the cheapest plan that keeps requirements, and what more accuracy costs.
 

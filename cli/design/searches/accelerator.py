@@ -37,13 +37,7 @@ class AcceleratorSearch(KindOptions):
 
     def run(self, network: str, platform: str, written: FolderOptions) -> None:
         """Tabulate the SubNets of a SuperNet with candidates for the persistent buffer, write and print the table."""
-        from ....dse.subgraphs.search import (
-            STEP_KIB,
-            SUBGRAPHS_FOLDER,
-            arrays_within,
-            find_subgraphs,
-            write_subgraphs,
-        )
+        from ....dse.subgraphs.search import STEP_KIB, SUBGRAPHS_FOLDER, arrays_within, find_subgraphs, write_subgraphs
         from ....formats import InputError
         from ....models.supernets import load_family
         from ....tables.subgraphs import SubGraphGoal, SubGraphOptions
