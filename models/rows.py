@@ -26,6 +26,7 @@ from .schema import (
     Product,
     Recurrent,
     View,
+    inputs_of,
 )
 
 
@@ -213,8 +214,7 @@ class _Layers:
         self.ops, self.source = ops, source
         self.shapes, lowered, _ = lower_all(ops, source, "")
         self.order = {"input": -1} | {op.name: i for i, op in enumerate(ops)}
-        before = ["input", *(op.name for op in ops)]
-        self.names = [tuple(op.inputs or [before[i]]) for i, op in enumerate(ops)]
+        self.names = inputs_of(ops)
         self.maps: list[list[str]] = []  # the inputs of each layer that are computed in rows
         self.rows: dict[str, RowLayer] = {}
         for op, read in zip(ops, self.names, strict=True):

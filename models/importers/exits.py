@@ -12,7 +12,7 @@ from ...formats import InputError, did_you_mean, validate
 from ..heads import HEADS
 from ..loader import build_network, layer_shapes
 from ..network import Shape
-from ..schema import MAX_EXITS, MAX_SIZE, NAME, MemoryPass, NetworkFile, Op, View
+from ..schema import MAX_EXITS, MAX_SIZE, NAME, MemoryPass, NetworkFile, Op, View, inputs_of
 from .imported import ImportedNetwork
 
 
@@ -30,8 +30,8 @@ def block_boundaries(layers: Sequence[Op], aside: Collection[str] = ()) -> list[
     """Places of the layers whose output is all that later layers read."""
     order = {"input": 0} | {op.name: place for place, op in enumerate(layers, 1)}
     last_read = [0] * (len(layers) + 1)
-    for place, op in enumerate(layers, 1):
-        for name in op.inputs if op.inputs is not None else [layers[place - 2].name if place > 1 else "input"]:
+    for place, names in enumerate(inputs_of(layers), 1):
+        for name in names:
             last_read[order[name]] = place
     boundaries, furthest = [], last_read[0]
     for place, op in enumerate(layers, 1):
@@ -94,10 +94,8 @@ def _fitting(made: ImportedNetwork, path: Path, shapes: Mapping[str, Shape], aft
 
 def _takes_one_token(made: ImportedNetwork, shapes: Mapping[str, Shape]) -> bool:
     """Tell an answer of one token from an answer of the mean over all tokens."""
-    before = "input"
-    layers: dict[str, tuple[Op, str]] = {}  # each with its first input
-    for op in made.file.layers:
-        layers[op.name], before = (op, (op.inputs or [before])[0]), op.name
+    ops = made.file.layers
+    layers = {op.name: (op, names[0]) for op, names in zip(ops, inputs_of(ops), strict=True)}
     name = made.answer
     while name in layers:
         op, source = layers[name]
