@@ -134,6 +134,12 @@ def read_text(path: AnyPath) -> str:
         ) from error
 
 
+def check_import(path: AnyPath) -> None:
+    """Refuse a file to import that is a folder, or not there."""
+    if not is_input(path):
+        raise InputError(f"{path}: expected a file to import, found {'a folder' if is_folder(path) else 'none'}")
+
+
 def check_folder(folder: AnyPath, expected: str, otherwise: str) -> None:
     """Refuse a folder to read that is a file, or not there; the texts are for the fault."""
     folder = Path(folder)

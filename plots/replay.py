@@ -95,8 +95,7 @@ def _tail(axes: Axes, replay: Replay) -> None:
         ylim=(100 / len(latency_s), 110), xscale="log", yscale="log", xlabel=f"latency, {unit}",
         ylabel="% of requests that take longer", title="distribution of latency",
     )  # fmt: skip
-    for axis in (axes.xaxis, axes.yaxis):
-        round_ticks(axis)
+    round_ticks(axes.xaxis, axes.yaxis)
     axes.legend()
 
 
