@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from ...formats import AnyPath, SparseRecord, brief, first_rows
+from ...formats.array_types import Floats, Ints
 from ...models import Network, as_network
 from ...models.network import Count
 from ...platforms import Board, as_board
@@ -88,7 +88,7 @@ class SearchResult(NamedTuple):
         return self.ranking[0]
 
 
-def rank(tiles: Tiles, losses: NDArray[np.float64]) -> NDArray[np.int64]:
+def rank(tiles: Tiles, losses: Floats) -> Ints:
     """Sort designs, best first (docs/search.md, Ties)."""
     T_R, T_P, _, V, W = tiles
     narrower = np.where(W, -W, np.iinfo(np.int64).min)
@@ -197,14 +197,14 @@ class _BoundedSearch:
         if not self._parts:
             raise space.refusal
 
-    def _losses(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _losses(self, values: Floats) -> Floats:
         return self._goal.losses(values)
 
-    def _least_losses(self, tiles: Tiles) -> NDArray[np.float64]:
+    def _least_losses(self, tiles: Tiles) -> Floats:
         """What no design of these, nor a smaller one, goes below."""
         return self._losses(self._evaluator.bound(tiles, [self._objective], self._threads)[:, 0])
 
-    def _rate(self, tiles: Tiles, samples: NDArray[np.int64] | None = None) -> None:
+    def _rate(self, tiles: Tiles, samples: Ints | None = None) -> None:
         self._parts.append(tiles)
         rated = self._evaluator.rate(tiles, [self._objective], self._threads, samples=samples)[:, 0]
         self.values = np.append(self.values, rated)

@@ -38,13 +38,7 @@ class AcceleratorSearch(KindOptions):
 
     def run(self, network: str, platform: str, written: FolderOptions) -> None:
         """Tabulate the SubNets of a SuperNet with candidates for the persistent buffer, write and print the table."""
-        from ....dse.subgraphs.search import (
-            STEP_KIB,
-            SUBGRAPHS_FOLDER,
-            arrays_within,
-            find_subgraphs,
-            write_subgraphs,
-        )
+        from ....dse.subgraphs.search import STEP_KIB, SUBGRAPHS_FOLDER, arrays_within, find_subgraphs, write_subgraphs
         from ....formats import InputError
         from ....models.supernets import load_family
         from ....tables.subgraphs import SubGraphGoal, SubGraphOptions
@@ -128,11 +122,8 @@ def _record(subgraph_table: SubGraphTable) -> dict[str, Any]:
 
 
 def _text(subgraph_table: SubGraphTable) -> Iterator[str]:
-    chip, best, options = (
-        subgraph_table.accelerator,
-        subgraph_table.subgraphs[subgraph_table.best],
-        subgraph_table.options,
-    )
+    chip, options = subgraph_table.accelerator, subgraph_table.options
+    best = subgraph_table.subgraphs[subgraph_table.best]
     energy = chip.off_chip_pj_per_byte
     buffers = f"{chip.distinct_kib:g} KiB twice, streaming {chip.streaming_kib:g} KiB"
     source = f"common to {', '.join(best.of)}; cut: {best.cut}" if best.of else "nothing fits the buffer"
