@@ -82,7 +82,7 @@ def command(
         write_plan(planned, output, replace=force)
     names = {candidate.after: candidate.name for candidate in find_candidates(file, path)}
     text = _text(planned, names, file.title)
-    answers = as_word(output / "samples.npz")
+    answers = as_word(f"{output}/samples.npz")
     then = f"fluidb serve-sim {as_word(output)} --samples {answers} --policy pame --trace FILE --slo 200ms"
     show(as_json, "fluidb.exits-output/1", _record(planned, output), text, output, then)
 

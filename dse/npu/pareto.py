@@ -242,7 +242,7 @@ class _FrontSearch:
         near = not self._evaluator.as_built or any(OBJECTIVES[goal].needs for goal in self._asked)
         return _Hopes(ranges, losses, np.full(ranges.first.size, near))
 
-    def _bounds(self, ranges: Ranges, values: Sequence[Floats] | None) -> Table:
+    def _bounds(self, ranges: Ranges, values: Sequence[Floats] | Floats | None) -> Table:
         """The table with the smallest T_R, and with given values, or 0."""
         zeros = [np.zeros(ranges.first.size)] * len(self._asked)
         return self._table(ranges.smallest, ranges.samples, zeros if values is None else values)
