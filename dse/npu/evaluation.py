@@ -23,6 +23,9 @@ from .workload import Workload, as_workload, merged
 PIECE = 8_000_000
 """Layouts that a thread evaluates in one task: about a millisecond, so all threads stay busy and Ctrl-C acts soon."""
 
+BOUND_PIECE = 512
+"""Designs whose bounds are found in one task: with more, their figures do not stay in the cache of a core."""
+
 STEPS = {Overlap.PAPER: 20, Overlap.IDEAL: 20, Overlap.TILES: 400}
 """How many times as long designs take one by one as by vectors, about."""
 
@@ -158,10 +161,14 @@ class Evaluator:
         """Cost at :meth:`least`."""
         return self._cost(*self.least(tiles, traffic=traffic))
 
-    def bound(self, tiles: Tiles, objective: Objective) -> Floats:
-        """Value of the objective at the least cost of D designs. Shapes: returns (D,)."""
-        goal = OBJECTIVES[objective]
-        return goal.evaluate(self.least_cost(tiles, traffic=bool(goal.needs)), self._options.weight_array())
+    def bound(self, tiles: Tiles, objectives: Sequence[Objective], threads: int | None = None) -> Floats:
+        """Values of objectives at the least cost of D designs, on all threads. Shapes: returns (D, objectives)."""
+        traffic = any(OBJECTIVES[name].needs for name in objectives)
+
+        def cost_of(part: slice) -> Cost:
+            return self.least_cost(tiles[:, part], traffic=traffic)
+
+        return self._values(cost_of, objectives, range(0, tiles.shape[1], BOUND_PIECE), threads)
 
     def near_bound(self, tiles: Tiles, objective: Objective, samples: Ints | None = None) -> Floats:
         """The same, nearer to the value as built, by the layouts of each layer; slower."""
@@ -188,23 +195,37 @@ class Evaluator:
         samples: Ints | None = None,
     ) -> Floats:
         """Values of designs, on all threads. Shapes: ``tiles`` (5, D), returns (D, objectives)."""
-        goals, count = [OBJECTIVES[name] for name in objectives], int(tiles.shape[1])
-        traffic = any(goal.needs for goal in goals)
-        values = np.empty((count, len(goals)))
+        count, traffic = int(tiles.shape[1]), any(OBJECTIVES[name].needs for name in objectives)
         layouts = count * len(self.work.gemms) * self.layouts.codes * len(self.layouts.table)
         slower = 1 if self.by_vectors and not traffic else STEPS[self._options.overlap]
-        pieces = -(-layouts * slower // PIECE)
-        step, weights = -(-count // max(1, pieces)), self._options.weight_array()
+        pieces = max(1, -(-layouts * slower // PIECE))
+
+        def cost_of(part: slice) -> Cost:
+            return self.cost(tiles[:, part], traffic=traffic, samples=None if samples is None else samples[part])
+
+        return self._values(cost_of, objectives, range(0, count, -(-count // pieces)), threads, progress)
+
+    def _values(
+        self,
+        cost_of: Callable[[slice], Cost],
+        objectives: Sequence[Objective],
+        starts: range,
+        threads: int | None,
+        progress: Progress | None = None,
+    ) -> Floats:
+        """Values of designs by the cost of each piece of them. Shapes: returns (D, objectives)."""
+        count, weights = starts.stop, self._options.weight_array()
+        values = np.empty((count, len(objectives)))
 
         def evaluate(start: int) -> int:
-            part = slice(start, start + step)
-            cost = self.cost(tiles[:, part], traffic=traffic, samples=None if samples is None else samples[part])
-            for i, goal in enumerate(goals):
-                values[part, i] = goal.evaluate(cost, weights)
-            return min(step, count - start)
+            part = slice(start, min(start + starts.step, count))
+            cost = cost_of(part)
+            for i, name in enumerate(objectives):
+                values[part, i] = OBJECTIVES[name].evaluate(cost, weights)
+            return part.stop - start
 
         done = 0
-        for evaluated in on_threads(evaluate, range(0, count, step), threads):
+        for evaluated in on_threads(evaluate, starts, threads):
             done += evaluated
             if progress:
                 progress(done, count)

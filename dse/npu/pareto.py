@@ -236,13 +236,13 @@ class _FrontSearch:
             alike = Ranges(ranges.tiles[0], ranges.tiles, ranges.samples)
             same = (self._bounds(ranges, None) == self._bounds(alike, None)).all(axis=1)
             ranges = ranges._replace(first=np.where(same, ranges.tiles[0], ranges.first))
-        losses = self._bounds(ranges, [self._evaluator.bound(ranges.tiles, goal) for goal in self._asked])
+        losses = self._bounds(ranges, self._evaluator.bound(ranges.tiles, self._asked, self._threads).T)
         if known is not None:
             losses = np.maximum(losses, known)
         near = not self._evaluator.as_built or any(OBJECTIVES[goal].needs for goal in self._asked)
         return _Hopes(ranges, losses, np.full(ranges.first.size, near))
 
-    def _bounds(self, ranges: Ranges, values: Sequence[Floats] | None) -> Table:
+    def _bounds(self, ranges: Ranges, values: Sequence[Floats] | Floats | None) -> Table:
         """The table with the smallest T_R, and with given values, or 0."""
         zeros = [np.zeros(ranges.first.size)] * len(self._asked)
         return self._table(ranges.smallest, ranges.samples, zeros if values is None else values)

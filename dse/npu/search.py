@@ -185,7 +185,7 @@ class _BoundedSearch:
         boxes, hopes = space.whole, np.full(space.whole.shape[1], -np.inf)
         if space.size > max(self._top, FEW):
             boxes = space.boxes()
-            hopes = self._losses(self._evaluator.bound(space.corners(boxes), self._objective))
+            hopes = self._least_losses(space.corners(boxes))
         order = np.argsort(hopes, kind="stable")
         hopes, done = hopes[order], 0
         while done < hopes.size and hopes[done] <= self._worst:
@@ -200,6 +200,10 @@ class _BoundedSearch:
     def _losses(self, values: Floats) -> Floats:
         return self._goal.losses(values)
 
+    def _least_losses(self, tiles: Tiles) -> Floats:
+        """What no design of these, nor a smaller one, goes below."""
+        return self._losses(self._evaluator.bound(tiles, [self._objective], self._threads)[:, 0])
+
     def _rate(self, tiles: Tiles, samples: Ints | None = None) -> None:
         self._parts.append(tiles)
         rated = self._evaluator.rate(tiles, [self._objective], self._threads, samples=samples)[:, 0]
@@ -211,7 +215,7 @@ class _BoundedSearch:
 
     def _rate_by_bound(self, tiles: Tiles) -> None:
         """Evaluate those that may be among the best; each takes so long that a bound of each is worth its time."""
-        losses = self._losses(self._evaluator.bound(tiles, self._objective))
+        losses = self._least_losses(tiles)
         order = np.argsort(losses, kind="stable")[: np.count_nonzero(losses <= self._worst)]
         tiles, losses = tiles[:, order], losses[order]
         samples = self._evaluator.samples(tiles)

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from ...dse.npu.choices import Overlap
-from ...dse.npu.evaluation import MARGIN, Evaluator, on_threads
+from ...dse.npu.evaluation import BOUND_PIECE, MARGIN, Evaluator, on_threads
 from ...dse.npu.objectives import dynamic_energy
 from ...dse.npu.options import SearchOptions
 from ...dse.npu.tiles import Tiles
@@ -18,8 +18,8 @@ from ...models import Network
 from ...platforms import Board
 from .layer_times import evaluator_of, stages_of
 
-BLOCK, NEAR_BLOCK = 4096, 256
-"""Designs whose coarse bounds, and whose near ones, are computed at once."""
+NEAR_PIECE = 256
+"""Designs whose near bounds are computed at once."""
 
 
 class LeastTimes(NamedTuple):
@@ -73,16 +73,16 @@ class LeastOfDesigns:
 
     def coarse(self, tiles: Tiles) -> LeastTimes:
         """Times by a bound of each layer, which is found some fifty times as fast as the near one."""
-        return self._least(tiles, self._times(tiles, BLOCK, 1, self._coarse_cycles))
+        return self._least(tiles, self._times(tiles, BOUND_PIECE, 1, self._coarse_cycles))
 
     def near(self, tiles: Tiles, threads: int | None = None) -> LeastTimes:
         """Times by the layouts of each layer, found on all threads."""
-        return self._least(tiles, self._times(tiles, NEAR_BLOCK, threads, self._near_cycles))
+        return self._least(tiles, self._times(tiles, NEAR_PIECE, threads, self._near_cycles))
 
     def near_parts(self, tiles: Tiles, threads: int | None = None) -> Floats:
         """The same by batch size. Shapes: returns (N, E, 2, B)."""
         parts_s = np.zeros((tiles.shape[1], len(self._network.exits), 2, self._options.b_max))
-        for at, times_s in self._times(tiles, NEAR_BLOCK, threads, self._near_cycles):
+        for at, times_s in self._times(tiles, NEAR_PIECE, threads, self._near_cycles):
             parts_s[(at, *self._places)] = times_s
         return parts_s
 
@@ -119,8 +119,8 @@ class LeastOfDesigns:
         for layer in self._network.layers:
             macs[layer.stage - 1, int(layer.in_head)] += layer.gemm.macs if layer.gemm else 0
         batch, least_j = np.arange(1, self._options.b_max + 1), np.zeros((tiles.shape[1], *macs.shape))
-        for start in range(0, tiles.shape[1], BLOCK):
-            at = slice(start, start + BLOCK)
+        for start in range(0, tiles.shape[1], BOUND_PIECE):
+            at = slice(start, start + BOUND_PIECE)
             _, words, accesses = self._evaluator.least(tiles[:, at], traffic=True)
             energy_j = dynamic_energy(self._board, np.outer(macs[self._places], batch), words, accesses)
             least_j[(at, *self._places)] = work_of(energy_j)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ....dse.npu.stated import Bandwidth
+from ....formats.display import as_word
 from ...declare import KindOptions, option
 from ...options import FolderOptions, choice
 from ...render import facts, ms, percent, progress, show, table
@@ -57,7 +58,7 @@ class AcceleratorSearch(KindOptions):
             subgraphs = find_subgraphs(family, accelerator, options, arrays=arrays, step_kib=step_kib, progress=report)
         if output is not None:
             write_subgraphs(subgraphs, output, replace=written.force)
-        then = f"; next: fluidb explain {output}"
+        then = f"fluidb explain {as_word(output)}"
         record = {"output": output, **_record(subgraphs)}
         show(written.as_json, "fluidb.dse-subgraphs-output/1", record, _text(subgraphs), output, then)
 
