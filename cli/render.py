@@ -89,7 +89,7 @@ def show(
         typer.echo("\n\n".join(text), err=STANDARD_OUTPUT in (wrote, *others))
     for output, next_step in ((wrote, then), *((other, "") for other in others)):
         if output not in (None, STANDARD_OUTPUT):
-            note(f"wrote {output}{next_step}")
+            note(f"wrote {output}; next: {next_step}" if next_step else f"wrote {output}")
 
 
 def drawn(given: Mapping[str, Any]) -> dict[str, str | None]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, open_arrays
+from ..formats.array_types import Floats, Ints
 from ..models.digits import INPUTS, MODEL
 from ..models.schema import NAME
 from ..traffic.exits import decide, levels
@@ -69,7 +70,7 @@ class RealNetwork:
             [decision.threshold for decision in decided.decisions] if decided else None
         )
         file = INPUTS if shipped and inputs is None else inputs
-        self.labels: NDArray[np.int64] | None = None
+        self.labels: Ints | None = None
         if file is None:
             self.inputs = self._random()
         else:
@@ -167,7 +168,7 @@ class RealNetwork:
                     "and has the answer of each exit as an output"
                 )
 
-    def confidence(self, stage: int, answers: NDArray[Any]) -> NDArray[np.float64]:
+    def confidence(self, stage: int, answers: NDArray[Any]) -> Floats:
         """How sure each answer of a stage, counted from 0, is: the measure as arrays hold it.
 
         Answers that are no probabilities go through a softmax.  Where the model decides about exits, values are rounded
@@ -180,7 +181,7 @@ class RealNetwork:
         sure = self.measure.to_array(np.clip(self.measure.of(shares), self.measure.low, self.measure.high))
         return sure if self.thresholds is None else sure.astype(answers.dtype).astype(np.float64)
 
-    def _confidences(self) -> NDArray[np.float64]:
+    def _confidences(self) -> Floats:
         return np.column_stack([self.confidence(stage, answers) for stage, answers in enumerate(self.answers)])
 
     def samples(self) -> Samples:
@@ -189,7 +190,7 @@ class RealNetwork:
         right = chosen[:, -1] if self.labels is None else self.labels
         return Samples(self._confidences(), chosen == right[:, None], self.path, measure=self.measure)
 
-    def runner(self, rows: NDArray[np.int64], returned: Callable[[int], None] = lambda _: None) -> MapRunner:
+    def runner(self, rows: Ints, returned: Callable[[int], None] = lambda _: None) -> MapRunner:
         """A device that runs the network for requests; each is one of the samples."""
         return MapRunner(self.session.run_stage, self.inputs, rows, self.confidence, returned)
 
@@ -215,7 +216,7 @@ class RealNetwork:
                         "batch"
                     )
 
-    def differing(self, rows: NDArray[np.int64], exits: NDArray[np.int64], answers: Sequence[NDArray[Any]]) -> int:
+    def differing(self, rows: Ints, exits: Ints, answers: Sequence[NDArray[Any]]) -> int:
         """Number of answers that the network run alone does not give, beyond rounding."""
         alone = [self.answers[exit_ - 1][row] for row, exit_ in zip(rows.tolist(), exits.tolist(), strict=True)]
         return sum(not _same(one, other) for one, other in zip(answers, alone, strict=True))

@@ -13,14 +13,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from ..dse.npu.choices import GOALS
 from ..dse.npu.options import SearchOptions
 from ..dse.npu.tiles import Tile
-from ..formats import (
-    InputError,
-    Strict,
-    parse_bandwidth,
-    parse_duration,
-    shown,
-    with_fields,
-)
+from ..formats import InputError, Strict, parse_bandwidth, parse_duration, shown, with_fields
 from ..traffic.additions import parse_columns
 from ..traffic.arrivals.renewal import CVS
 from ..traffic.clients import MOST as MOST_CLIENTS

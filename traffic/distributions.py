@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError, parse_duration, read_number
+from ..formats.array_types import Floats
 from .columns import Number
 from .shares import Shares, read_shares
 
@@ -33,7 +33,7 @@ class Distribution:
         """The value that all requests have, if there is only one."""
         return self.values[0] if self.form == "list" and len(set(self.values)) == 1 else None
 
-    def draw(self, generator: np.random.Generator, count: int, /) -> NDArray[np.float64]:
+    def draw(self, generator: np.random.Generator, count: int, /) -> Floats:
         """Draw values."""
         if self.form == "uniform":
             low, high = self.values

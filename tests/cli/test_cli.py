@@ -456,6 +456,10 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "no output": (["dse", TINY, POCKET, "-o", ""], ['-o: expected a value, found ""']),
     "no output behind =": (["dse", TINY, POCKET, "--output="], ['--output: expected a value, found ""']),
     "no output behind -o=": (["dse", TINY, POCKET, "-o="], ['-o: expected a value, found ""']),
+    "an output behind -o=": (
+        ["dse", TINY, POCKET, "-o=my d"],
+        ["-o: expected a value after a space", "write -o 'my d'"],
+    ),
     "bandwidth of nothing": (["dse", TINY, POCKET, "--bandwidth", ""], ["--bandwidth"]),
     "import onto itself": (["platforms", "import", "t.csv", "-o", "t.csv", "--force"], ["another file than t.csv"]),
     "tile of two": (["dse", TINY, POCKET, "--tile", "8,2"], ["--tile: expected T_R,T_P,T_C", '"8,2"']),
@@ -813,14 +817,14 @@ def test_json_goes_alone_to_stdout_and_nothing_to_stderr(fluidb: Run) -> None:
 
 def test_a_terminal_sees_progress_and_the_next_step(start: Start) -> None:
     master, slave = pty.openpty()
-    running = start("dse", TINY, POCKET, "-o", "d", stderr=slave)
+    running = start("dse", TINY, POCKET, "-o", "my design", stderr=slave)
     os.close(slave)
     seen = b"".join(read_terminal(master))
     os.close(master)
     out, _ = running.communicate(timeout=180)
     assert running.returncode == 0
     assert b"designs" in seen
-    assert b"next: fluidb latency d" in seen
+    assert b"next: fluidb latency 'my design'" in seen
     assert "designs " not in out
 
 
