@@ -244,7 +244,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
 
 def percent(share: float | None, digits: int = 2) -> str:
     """A share as a percentage, or a dash where there is nothing to share."""
-    return "-" if share is None else f"{100 * share:.{digits}f} %"
+    return "-" if share is None else f"{100 * share:z.{digits}f} %"
 
 
 def percents(parts: Sequence[float]) -> list[str]:

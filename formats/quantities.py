@@ -62,13 +62,15 @@ def parse_quantity(text: str, units: Mapping[str, float], what: str, example: st
 
 
 def parse_duration(text: str, what: str = "duration", *, zero: bool = False) -> float:
-    """Seconds in a text such as ``200ms``, which has a unit.
+    """Seconds in a text such as ``200ms``, which has a unit; 0, where it is allowed, needs none.
 
     Examples
     --------
     >>> parse_duration("200ms")
     0.2
     """
+    if zero and text.strip() == "0":
+        return 0.0
     return parse_quantity(text, _DURATION_S, what, "200ms", zero=zero)
 
 

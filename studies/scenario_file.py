@@ -238,7 +238,7 @@ class ScenarioFile(Strict):
     cases: Annotated[
         list[CaseKeys],
         Field(min_length=1),
-        _once("name (by default NETWORK on PLATFORM, or the table's folder)", lambda case: case.label),
+        _once("name (stated, or NETWORK on PLATFORM, or the table's folder)", lambda case: case.label),
     ]
     sources: dict[str, str] = {}  # where the choices come from, by key
 

@@ -57,7 +57,7 @@ def parse_distribution(
     def number(value: str) -> float:
         written = value.strip()
         if durations:
-            return 0.0 if written == "0" else parse_duration(written, what)
+            return parse_duration(written, what, zero=True)
         try:
             return read_number(written)
         except ValueError:

@@ -34,6 +34,7 @@ from builders import (
 )
 from fluidb.cli import render
 from fluidb.cli.app import COMMANDS
+from fluidb.cli.decide.compare import _POINTS
 from fluidb.dse import read_design
 from fluidb.dse.subgraphs.search import find_subgraphs, write_subgraphs
 from fluidb.formats import InputError
@@ -1192,3 +1193,10 @@ def test_long_values_fold_between_words_at_a_terminal(monkeypatch: pytest.Monkey
 )
 def test_energies_are_shown_without_an_exponent(joules: float, text: str) -> None:
     assert render.quantity(joules, "J") == text
+
+
+@pytest.mark.parametrize("nothing", [-0.0, -1e-9])
+def test_nearly_nothing_has_no_sign(nothing: float):
+    assert render.percent(nothing) == "0.00 %"
+    assert _POINTS.number(nothing) == "0.00"
+    assert _POINTS.number(nothing, "+") == "+0.00"
