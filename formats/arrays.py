@@ -80,3 +80,15 @@ def arrays_in(file: BinaryIO, path: AnyPath) -> Iterator[Arrays]:
     except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise InputError(f"{path}: not a whole .npz file: {reason}") from error
+
+
+def check_labels(path: AnyPath, labels: NDArray[Any], classes: int) -> None:
+    """Refuse labels that are not the numbers of some classes, one for each sample."""
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+        raise InputError(f"{path}: label: expected a whole number for each sample, found another")
+    outside = (labels < 0) | (labels >= classes)
+    if outside.any():
+        row = int(outside.argmax())
+        raise InputError(
+            f"{path}: label: row {row + 1}: expected a class of the network, 0 to {classes - 1}, found {labels[row]}"
+        )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError, open_arrays
+from ..formats import InputError, check_labels, open_arrays
 from ..formats.array_types import Floats, Ints
 from ..models.digits import INPUTS, MODEL
 from ..models.schema import NAME
@@ -70,12 +70,14 @@ class RealNetwork:
             [decision.threshold for decision in decided.decisions] if decided else None
         )
         file = INPUTS if shipped and inputs is None else inputs
-        self.labels: Ints | None = None
+        self.labels: NDArray[Any] | None = None
         if file is None:
             self.inputs = self._random()
         else:
             self._read(file)
         self.answers = self._alone(file or self.path, progress)
+        if file is not None and self.labels is not None:
+            check_labels(file, self.labels, self.answers[-1].shape[1])
         self.probabilities = [stage.probabilities or _shares(answers)
                               for stage, answers in zip(parts.stages, self.answers, strict=True)]  # fmt: skip
         if self.thresholds is not None:
@@ -116,15 +118,11 @@ class RealNetwork:
                     "save fewer of them"
                 )
             held = {name: arrays.read(source) for name, source in names.items()}
-            labels = arrays.read("label") if "label" in kinds else None
-        given = [*held.values(), *([] if labels is None else [labels])]
+            self.labels = arrays.read("label") if "label" in kinds else None
+        given = [*held.values(), *([] if self.labels is None else [self.labels])]
         sizes = {len(values) if values.ndim else 0 for values in given}
         if len(sizes) != 1 or 0 in sizes:
             raise InputError(f"{file}: expected arrays with a row for each sample, found {sorted(sizes)} rows")
-        if labels is not None:
-            if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-                raise InputError(f"{file}: label: expected a whole number for each sample, found another")
-            self.labels = labels.astype(np.int64)
         self.inputs = {name: values if wanted[name][1] is None else values.astype(wanted[name][1])
                        for name, values in held.items()}  # fmt: skip
 

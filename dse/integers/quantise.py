@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formats import InputError, OwnFolder, check_installed, open_arrays
+from ...formats import InputError, OwnFolder, check_installed, check_labels, open_arrays
 from ...formats.array_types import Floats, Ints
 from ...models.schema import NAME, NetworkFile
 from ...models.writer import network_text
@@ -70,6 +70,8 @@ def quantise(path: Path, samples: Path, exits: Sequence[str] | None = None) -> Q
             if not math.isfinite(largest[name]):
                 raise InputError(f'{path}: layer "{name}": expected finite values on {samples}, found others')
         plain.append(_answers(trained.exits, values))
+    if labels is not None:
+        check_labels(samples, labels, values[trained.exits[-1].layer][0].size)
     made = ScaleChoice(NAME.plain(path.stem), trained, largest, path).make()
     saturated, chosen = 0, []
     for part in _parts(inputs):
