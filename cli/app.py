@@ -15,6 +15,7 @@ import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
+from ..formats.display import as_word
 from .interrupt import leave
 from .render import fail
 
@@ -278,19 +279,21 @@ def _command_path(arguments: Sequence[str]) -> str:
     return f"fluidb {first} {second}" if hasattr(_module(first), "app") and second[:1] != "-" else f"fluidb {first}"
 
 
-def _empty(arguments: list[str]) -> Iterator[str]:
-    """The faults of values without a letter, which would be read as this folder; click takes ``-o=`` for ``=``."""
+def _misread(arguments: list[str]) -> Iterator[str]:
+    """The faults of words that click would read otherwise: a value without a letter, and ``-o=d`` as ``-o '=d'``."""
     for at, text in enumerate(arguments):
         before = arguments[at - 1] if at else ""
         option = before if before.startswith("-") else f"argument {at + 1}"
         if text == "" or re.fullmatch(r"--?[a-z-]+=", text):
             yield f'{text[:-1] or option}: expected a value, found ""; is a variable of the shell empty?'
+        elif short := re.fullmatch(r"(-[a-zA-Z])=(.+)", text, re.DOTALL):
+            yield f'{short[1]}: expected a value after a space, found "{text}"; write {short[1]} {as_word(short[2])}'
 
 
 def run() -> None:
     """Run the command line and leave the process with its exit code."""
     usage_error: Any = typer.BadParameter.__base__
-    if faults := list(_empty(sys.argv[1:])):
+    if faults := list(_misread(sys.argv[1:])):
         fail(faults)
         sys.exit(2)
     try:

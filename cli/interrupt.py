@@ -99,17 +99,24 @@ def resumable(output: Path | None, what: str) -> Iterator[None]:
 
 
 @contextmanager
+def _handling(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Let a handler take the signals that end a command, and nothing else: results may be written meanwhile."""
+    watched = signal.set_wakeup_fd(-1)
+    before = {number: signal.signal(number, handler) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, usual in before.items():
+            signal.signal(number, usual)
+        signal.set_wakeup_fd(watched)
+
+
+@contextmanager
 def stopping() -> Iterator[Event]:
     """Work that ends by itself after Ctrl-C, once it sees the event that this sets."""
     stop = Event()
-    watched = signal.set_wakeup_fd(-1)  # the process must not end while results are written
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in ENDING}
-    try:
+    with _handling(lambda *_: stop.set()):
         yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(watched)
 
 
 @contextmanager
@@ -129,14 +136,8 @@ def draining() -> Iterator[Callable[[Callable[[], None]], None]]:
         elif not first_s or monotonic() - first_s[0] > SAME_S:
             leave()
 
-    watched = signal.set_wakeup_fd(-1)
-    before = {number: signal.signal(number, end) for number in ENDING}
-    try:
+    with _handling(end):
         yield drains.append
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(watched)
 
 
 def leave(what: str = "") -> NoReturn:

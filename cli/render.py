@@ -89,7 +89,7 @@ def show(
         typer.echo("\n\n".join(text), err=STANDARD_OUTPUT in (wrote, *others))
     for output, next_step in ((wrote, then), *((other, "") for other in others)):
         if output not in (None, STANDARD_OUTPUT):
-            note(f"wrote {output}{next_step}")
+            note(f"wrote {output}; next: {next_step}" if next_step else f"wrote {output}")
 
 
 def drawn(given: Mapping[str, Any]) -> dict[str, str | None]:
@@ -244,7 +244,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
 
 def percent(share: float | None, digits: int = 2) -> str:
     """A share as a percentage, or a dash where there is nothing to share."""
-    return "-" if share is None else f"{100 * share:.{digits}f} %"
+    return "-" if share is None else f"{100 * share:z.{digits}f} %"
 
 
 def percents(parts: Sequence[float]) -> list[str]:

@@ -7,9 +7,9 @@ from operator import mul
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import AnyPath, InputError, table_text
+from ..formats.array_types import Floats
 from ..models.schema import NetworkFile
 from ..platforms.engine import Engine
 from ..tables.files import LATENCY_FILE
@@ -33,7 +33,7 @@ class Core(NamedTuple):
 
     name: str
     table: LatencyTable
-    moved_s: NDArray[np.float64]  # (E, b_max): time in which the words of each stage move, if nothing else moves
+    moved_s: Floats  # (E, b_max): time in which the words of each stage move, if nothing else moves
     contention: float
     number: int
 
@@ -56,10 +56,7 @@ def design_cores(folders: Sequence[AnyPath], counts: Sequence[int]) -> list[Core
 
 
 def _check_board(
-    folders: Sequence[AnyPath],
-    designs: Sequence[DesignTable],
-    taken: Sequence[BoardUse | None],
-    counts: Sequence[int],
+    folders: Sequence[AnyPath], designs: Sequence[DesignTable], taken: Sequence[BoardUse | None], counts: Sequence[int]
 ) -> None:
     """Refuse designs for several boards, or more than fit one."""
     board = designs[0].platform

@@ -1,4 +1,4 @@
-from .arrays import Arrays as Arrays, open_arrays as open_arrays
+from .arrays import Arrays as Arrays, check_labels as check_labels, open_arrays as open_arrays
 from .catalogue import Catalogue as Catalogue, as_loaded as as_loaded
 from .display import brief as brief, first_rows as first_rows
 from .errors import InputError as InputError

@@ -19,36 +19,14 @@ from .files import AnyPath, open_input, unreadable
 
 
 class Arrays:
-    """The arrays of an open ``.npz`` file.
-
-    Attributes
-    ----------
-    names : list of str
-        Their names, sorted.
-    """
+    """The arrays of an open ``.npz`` file; ``names`` are sorted."""
 
     def __init__(self, path: Path, archive: Any) -> None:
         self._path, self._archive = path, archive
         self.names = sorted(name.removesuffix(".npy") for name in archive.zip.namelist())
 
     def header(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """The announced shape and type of an array.
-
-        Parameters
-        ----------
-        name : str
-            One of :attr:`names`.
-
-        Returns
-        -------
-        tuple of int, dtype
-            Of numbers.
-
-        Raises
-        ------
-        InputError
-            If it holds anything else.
-        """
+        """The announced shape and type of an array, which must hold numbers."""
         shape, kind, _ = self._header(name)
         return shape, kind
 
@@ -63,23 +41,7 @@ class Arrays:
         return shape, kind, header_bytes
 
     def read(self, name: str) -> NDArray[Any]:
-        """An array.
-
-        Parameters
-        ----------
-        name : str
-            One of :attr:`names`; the caller has found its :meth:`header` small enough.
-
-        Returns
-        -------
-        ndarray
-            Its content.
-
-        Raises
-        ------
-        InputError
-            If it holds more or less data than it announces.
-        """
+        """An array, whose :meth:`header` the caller found small enough; it must hold the data that it announces."""
         shape, kind, header_bytes = self._header(name)
         if self._archive.zip.getinfo(f"{name}.npy").file_size != header_bytes + math.prod(shape) * kind.itemsize:
             size = " x ".join(map(str, shape))
@@ -92,25 +54,7 @@ class Arrays:
 
 @contextmanager
 def open_arrays(path: AnyPath, missing: str = "") -> Iterator[Arrays]:
-    """Open an ``.npz`` file.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    missing : str
-        The fault if there is no such file, in place of the system's words.
-
-    Yields
-    ------
-    Arrays
-        Its arrays; what goes wrong while they are read is a fault of the file.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read or is no whole ``.npz`` file.
-    """
+    """Open an ``.npz`` file; what goes wrong while it is read is a fault of the file, or ``missing``."""
     try:
         with open_input(path) as file, arrays_in(file, path) as arrays:
             yield arrays
@@ -136,3 +80,15 @@ def arrays_in(file: BinaryIO, path: AnyPath) -> Iterator[Arrays]:
     except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise InputError(f"{path}: not a whole .npz file: {reason}") from error
+
+
+def check_labels(path: AnyPath, labels: NDArray[Any], classes: int) -> None:
+    """Refuse labels that are not the numbers of some classes, one for each sample."""
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+        raise InputError(f"{path}: label: expected a whole number for each sample, found another")
+    outside = (labels < 0) | (labels >= classes)
+    if outside.any():
+        row = int(outside.argmax())
+        raise InputError(
+            f"{path}: label: row {row + 1}: expected a class of the network, 0 to {classes - 1}, found {labels[row]}"
+        )

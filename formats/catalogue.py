@@ -17,26 +17,14 @@ from .toml import shown
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """A folder of TOML files that a user names by stem.
+    """A folder of TOML files that a user names by stem."""
 
-    Parameters
-    ----------
-    kind : str
-        Kind of the files, for faults: ``"network"``, ``"platform"``.
-    folder : Path
-        Folder of the shipped files.
-    command : str
-        The command that lists them.
-    imported : tuple of str
-        Endings of files that are not read, but that the command's ``import`` makes such a file of.
-    foreign : callable, optional
-        What a file of another tool is and what becomes of it, after ``found``; ``None`` of any other file.
-    """
-
-    kind: str
-    folder: Path
-    command: str
+    kind: str  # kind of the files, for faults: ``"network"``, ``"platform"``
+    folder: Path  # folder of the shipped files
+    command: str  # the command that lists them
+    # endings of files that are not read, but that the command's ``import`` makes such a file of
     imported: tuple[str, ...] = ()
+    # what a file of another tool is and what becomes of it, after ``found``; ``None`` of any other file
     foreign: Callable[[Path], str | None] = lambda _: None
 
     def names(self) -> list[str]:
@@ -44,23 +32,7 @@ class Catalogue:
         return sorted(path.stem for path in self.folder.glob("*.toml"))
 
     def find(self, name: AnyPath) -> Path:
-        """The file behind a name or a path.
-
-        Parameters
-        ----------
-        name : str or Path
-            A shipped name, or the path of a TOML file.
-
-        Returns
-        -------
-        Path
-            An existing file.
-
-        Raises
-        ------
-        InputError
-            If there is none; the nearest shipped names are given.
-        """
+        """The file behind a shipped name, or the path of a TOML file; the fault gives the nearest shipped names."""
         name = os.fspath(name)
         if name in self.names():
             return self.folder / f"{name}.toml"

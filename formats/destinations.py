@@ -14,25 +14,10 @@ from .outputs import STANDARD_OUTPUT, held, place_of, tidy, write_directory
 
 
 def check_free(path: AnyPath, force: bool, what: str = "output", *, apart: Iterable[AnyPath | None] = ()) -> None:
-    """Refuse, before any work is done, an output that cannot be written.
+    """Refuse, before any work is done, an output that cannot be written, or that exists and may not be replaced.
 
-    Parameters
-    ----------
-    path : str or Path
-        Destination.
-    force : bool
-        Whether the user allowed an existing output to be replaced.
-    what : str
-        Kind of the output, for the fault.
-    apart : iterable of str or Path or None
-        The other files that the command reads or writes, which the output must not replace.
-
-    Raises
-    ------
-    InputError
-        If ``path`` exists and ``force`` is false, if it is neither a regular file
-        nor a folder, if it is one of ``apart``, or if the nearest folder above it that
-        exists is not writable; folders that do not exist are made with the output.
+    ``what`` it is, for the fault; ``apart``: other files that the command reads or writes.  Folders that do not exist
+    are made with the output.
     """
     path, place = Path(path), place_of(path)
     if path == STANDARD_OUTPUT:
@@ -57,18 +42,7 @@ def check_free(path: AnyPath, force: bool, what: str = "output", *, apart: Itera
 
 
 def check_named(folder: AnyPath) -> None:
-    """Refuse standard output in place of a folder.
-
-    Parameters
-    ----------
-    folder : str or Path
-        The folder.
-
-    Raises
-    ------
-    InputError
-        If the folder is ``-``.
-    """
+    """Refuse standard output in place of a folder."""
     if Path(folder) == STANDARD_OUTPUT:
         raise InputError(
             f"{folder}: expected the name of a folder, found -, which stands for standard output; choose a name"
@@ -83,38 +57,17 @@ def _same(path: Path, other: AnyPath) -> bool:
 
 
 class OwnFolder(NamedTuple):
-    """A kind of folder that fluidb writes as a whole, and replaces only if it holds nothing else.
+    """A kind of folder that fluidb writes as a whole, and replaces only if it holds nothing else."""
 
-    Attributes
-    ----------
-    kind : str
-        What such a folder holds, for faults: ``"a design"``.
-    mark : str
-        The file that tells a folder of this kind.
-    own : collection of str
-        All files that such a folder may hold.
-    """
-
-    kind: str
-    mark: str
-    own: Collection[str]
+    kind: str  # what such a folder holds, for faults: ``"a design"``
+    mark: str  # the file that tells a folder of this kind
+    own: Collection[str]  # all files that such a folder may hold
 
     def check(self, folder: AnyPath | None, force: bool, *, apart: Iterable[AnyPath | None] = ()) -> None:
-        """Refuse, before any work is done, an output folder that is not fluidb's to write.
+        """Refuse, before any work is done, an output folder, if there is one, that is not fluidb's to write.
 
-        Parameters
-        ----------
-        folder : str or Path or None
-            Destination, if there is one.
-        force : bool
-            Whether the user allowed an existing folder of this kind to be replaced; nothing else ever is.
-        apart : iterable of str or Path or None
-            Files and folders that the command reads, which must not be replaced.
-
-        Raises
-        ------
-        InputError
-            If the folder exists and may not be replaced, or its parent does not.
+        With ``force`` a folder of this kind may be replaced, but none that is or holds one of ``apart``, which the
+        command reads.
         """
         if folder is None:
             return
@@ -140,43 +93,13 @@ class OwnFolder(NamedTuple):
             raise InputError(f"{only} {strangers[0]}, too; move it away")
 
     def write(self, folder: AnyPath, files: Mapping[str, str | bytes], *, replace: bool = False) -> None:
-        """Write such a folder, whole or not at all.
-
-        Parameters
-        ----------
-        folder : str or Path
-            Destination.
-        files : mapping of str to str or bytes
-            Content of each file.
-        replace : bool
-            Whether an existing folder of this kind may be replaced.
-
-        Raises
-        ------
-        InputError
-            If it may not be written (:meth:`check`), or the file system refuses.
-        """
+        """Write such a folder, whole or not at all."""
         self.check(folder, replace)  # once more, because the folder may have changed during the work
         write_directory(folder, files, replace=replace)
 
 
 def check_resumable(folder: AnyPath, command: str, *, ours: bool) -> None:
-    """Refuse, before any work is done, a folder in which a command cannot go on.
-
-    Parameters
-    ----------
-    folder : str or Path
-        Destination.
-    command : str
-        The command, for the fault.
-    ours : bool
-        Whether the folder holds what this command wrote earlier.
-
-    Raises
-    ------
-    InputError
-        If it holds something else, or cannot be made.
-    """
+    """Refuse a folder in which a command cannot go on; ``ours``: it holds what this command wrote earlier."""
     check_named(folder)
     folder = Path(folder)
     if not folder.exists():

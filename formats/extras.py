@@ -15,19 +15,8 @@ def is_installed(library: str) -> bool:
 def check_installed(user: str, library: str, extras: str) -> None:
     """Refuse work whose library is not installed.
 
-    Parameters
-    ----------
-    user : str
-        Place and need, the beginning of the fault: ``"p.svg: a picture"``.
-    library : str
-        Name of the library's package.
-    extras : str
-        The extras of fluidb that install it, with commas between.
-
-    Raises
-    ------
-    InputError
-        If the library is missing.
+    ``user`` begins the fault, ``"p.svg: a picture"``; ``extras`` are those of fluidb that install it, with commas
+    between.
     """
     if not is_installed(library):
         how = f"run pip install '.[{extras}]' in the folder of fluidb's sources"

@@ -65,25 +65,7 @@ def status_of(path: AnyPath) -> os.stat_result:
 
 @contextmanager
 def open_input(path: AnyPath, max_bytes: int | None = None) -> Iterator[BinaryIO]:
-    """Open a file to read, also from its start again; what a pipe holds is copied first.
-
-    Parameters
-    ----------
-    path : str or Path
-        An existing file or pipe.
-    max_bytes : int, optional
-        Most bytes that are copied of a pipe; by default all.
-
-    Yields
-    ------
-    binary file
-        At its start.
-
-    Raises
-    ------
-    OSError
-        If the system refuses.
-    """
+    """Open a file to read, also from its start again; what a pipe holds, or its first bytes, is copied first."""
     status = status_of(path)
     if not stat.S_ISFIFO(status.st_mode):
         with Path(path).open("rb") as file:
@@ -128,29 +110,7 @@ def is_input(path: AnyPath) -> bool:
 
 
 def read_bytes(path: AnyPath, max_bytes: int, hint: str = "", missing: str = "") -> bytes:
-    """A file, whole.
-
-    Parameters
-    ----------
-    path : str or Path
-        An existing file or pipe.
-    max_bytes : int
-        Most bytes to read; a larger file is refused.
-    hint : str
-        Remedy for a larger file, for the fault.
-    missing : str
-        The fault if there is no such file, in place of the system's words.
-
-    Returns
-    -------
-    bytes
-        Its content.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read or is too large.
-    """
+    """A file of limited size, whole; ``hint``: remedy for a larger one, ``missing``: the fault without a file."""
     try:
         with open_input(path, max_bytes + 1) as file:
             raw = file.read(max_bytes + 1)
@@ -164,23 +124,7 @@ def read_bytes(path: AnyPath, max_bytes: int, hint: str = "", missing: str = "")
 
 
 def read_text(path: AnyPath) -> str:
-    """A text file, whole.
-
-    Parameters
-    ----------
-    path : str or Path
-        An existing file.
-
-    Returns
-    -------
-    str
-        Its content, line ends as they are.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, is larger than :data:`MAX_BYTES`, or is no UTF-8.
-    """
+    """A text file of UTF-8, whole, of at most :data:`MAX_BYTES`; line ends as they are."""
     raw = read_bytes(path, MAX_BYTES)
     try:
         return raw.decode("utf-8-sig")  # some editors begin a file with a mark of the order of bytes
@@ -190,23 +134,14 @@ def read_text(path: AnyPath) -> str:
         ) from error
 
 
+def check_import(path: AnyPath) -> None:
+    """Refuse a file to import that is a folder, or not there."""
+    if not is_input(path):
+        raise InputError(f"{path}: expected a file to import, found {'a folder' if is_folder(path) else 'none'}")
+
+
 def check_folder(folder: AnyPath, expected: str, otherwise: str) -> None:
-    """Refuse a folder to read that is none.
-
-    Parameters
-    ----------
-    folder : str or Path
-        The folder that the user named.
-    expected : str
-        Its expected content, for the fault.
-    otherwise : str
-        Remedy, for the fault.
-
-    Raises
-    ------
-    InputError
-        If it is a file, or not there.
-    """
+    """Refuse a folder to read that is a file, or not there; the texts are for the fault."""
     folder = Path(folder)
     if not is_folder(folder):
         raise InputError(

@@ -12,18 +12,10 @@ from .toml import shown
 
 
 class Form(NamedTuple):
-    """A form that a text must have.
+    """A form that a text must have."""
 
-    Attributes
-    ----------
-    pattern : str
-        Regular expression that the whole text matches.
-    words : str
-        The same for a reader: ``"1 to 80 letters"``.
-    """
-
-    pattern: str
-    words: str
+    pattern: str  # regular expression that the whole text matches
+    words: str  # the same for a reader: ``"1 to 80 letters"``
 
     @classmethod
     def name(cls, marks: str, longest: int) -> Self:
@@ -39,16 +31,6 @@ class Form(NamedTuple):
 
     def plain(self, text: str) -> str:
         """A text as such a name: ``_`` in place of every other character, and cut to its length.
-
-        Parameters
-        ----------
-        text : str
-            The text.
-
-        Returns
-        -------
-        str
-            The name.
 
         Examples
         --------
@@ -66,25 +48,7 @@ class Form(NamedTuple):
         return AfterValidator(self.check)
 
     def check(self, text: str, *, where: str = "") -> str:
-        """Refuse a text of another form.
-
-        Parameters
-        ----------
-        text : str
-            The text.
-        where : str
-            Beginning of the fault: ``"name: "``.
-
-        Returns
-        -------
-        str
-            The text.
-
-        Raises
-        ------
-        InputError
-            If it has another form.
-        """
+        """Refuse a text of another form; ``where`` begins the fault: ``"name: "``."""
         if not re.fullmatch(self.pattern, text):
             raise InputError(f"{where}expected {self.words}, found {shown(text)}")
         return text

@@ -9,20 +9,11 @@ if TYPE_CHECKING:
 
 
 class Key(NamedTuple):
-    """A key, for ``Annotated[int, Key("Largest batch size", least=1, most=256)]``: files and commands keep its limits.
+    """A key, for ``Annotated[int, Key("Largest batch size", least=1, most=256)]``: files and options alike."""
 
-    Attributes
-    ----------
-    text : str
-        What it is, in a sentence.
-    value : str, optional
-        What its value looks like, e.g. ``V1,V2,...``.
-    least, most : int, optional
-        Limits of a number.
-    """
-
-    text: str
-    value: str | None = None
+    text: str  # what it is, in a sentence
+    value: str | None = None  # what its value looks like, e.g. ``V1,V2,...``
+    # limits of a number
     least: int | None = None
     most: int | None = None
 

@@ -6,21 +6,9 @@ from collections.abc import Iterable
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
-    """The end of a fault about an unknown name: the known names that are like it.
+    """The end of a fault about an unknown name: at most three known names that are like it, else ``otherwise``.
 
-    Parameters
-    ----------
-    name : str
-        The name that the user wrote.
-    known : iterable of str
-        The names that are allowed.
-    otherwise : str
-        The answer if no known name is like it.
-
-    Returns
-    -------
-    str
-        At most three names, those that begin with ``name`` first; else ``otherwise``.
+    Names that begin with ``name`` come first.
 
     Examples
     --------

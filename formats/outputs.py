@@ -59,18 +59,7 @@ def tidy(folder: AnyPath) -> None:
 
 
 def make_folder(folder: AnyPath) -> None:
-    """Make a folder, and those above it, unless it is there.
-
-    Parameters
-    ----------
-    folder : str or Path
-        The folder.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses.
-    """
+    """Make a folder, and those above it, unless it is there."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -127,18 +116,7 @@ _waiting: ContextVar[_Waiting | None] = ContextVar("_waiting", default=None)
 
 @contextlib.contextmanager
 def together() -> Iterator[_Waiting]:
-    """Write several outputs, all or, if one of them cannot be written, none.
-
-    Yields
-    ------
-    object
-        Outputs that are written in this context; they get their names at its end.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses, or an output is in the way.
-    """
+    """Write several outputs, all or, if one of them cannot be written, none; they get their names at the end."""
     outer = _waiting.get()
     if outer is not None:
         yield outer
@@ -213,21 +191,10 @@ def _sync(folder: Path) -> None:
 
 
 def write_file(path: AnyPath, content: str | bytes | Iterable[str | bytes], *, replace: bool) -> None:
-    """Write a file completely, or leave the existing one unchanged.
+    """Write a file completely, or leave the existing one unchanged; ``-`` is standard output.
 
-    Parameters
-    ----------
-    path : str or Path
-        Destination; ``-`` is standard output.
-    content : str, bytes or iterable of them
-        Its whole content, in pieces where it is long; text is written as UTF-8.
-    replace : bool
-        Whether an existing file is replaced, in one step; else it is a fault.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses, or a file is in the way.
+    A long content may come in pieces, and text is written as UTF-8.  Unless it may be replaced, an existing file is a
+    fault.
     """
     path = Path(path)
     if path == STANDARD_OUTPUT:
@@ -265,22 +232,9 @@ def _name_anew(partial: Path, path: Path) -> None:
 
 
 def write_directory(path: AnyPath, files: Mapping[str, str | bytes], *, replace: bool = False) -> None:
-    """Write a folder completely, or leave the existing one unchanged.
+    """Write a folder completely, or leave the existing one unchanged; names of files may be in a folder of their own.
 
-    Parameters
-    ----------
-    path : str or Path
-        Destination.
-    files : mapping of str to str or bytes
-        The content of its files, by name, perhaps in a folder of their own.
-    replace : bool
-        Whether an existing folder is replaced; the caller has checked that it holds
-        nothing but fluidb's output.  Else one that is not empty is a fault.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses, or a folder is in the way.
+    Whoever replaces a folder has checked that it holds nothing but fluidb's output.
     """
     path = Path(path)
     place = place_of(path)

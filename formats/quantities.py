@@ -18,22 +18,7 @@ _NUMBER_AND_UNIT = re.compile(r"\s*([0-9.eE+-]*[0-9.])\s*([A-Za-z/%]*)\s*")
 def read_number(text: str, kind: type[float] = float) -> float:
     """A number as files and options write it; Python would also read ``1_000`` and digits of other scripts.
 
-    Parameters
-    ----------
-    text : str
-        The text.
-    kind : type
-        ``int`` for a whole number.
-
-    Returns
-    -------
-    float or int
-        The number, which may be infinite or NaN where it is not whole.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
+    It may be infinite or NaN where it is not whole.
 
     Examples
     --------
@@ -46,30 +31,9 @@ def read_number(text: str, kind: type[float] = float) -> float:
 
 
 def parse_quantity(text: str, units: Mapping[str, float], what: str, example: str, *, zero: bool = False) -> float:
-    """A quantity in the unit that counts 1.
+    """A positive number in one of some units, in the unit that counts 1; the unit ``""`` is none.
 
-    Parameters
-    ----------
-    text : str
-        A positive number and one of ``units``.
-    units : mapping of str to float
-        Size of each allowed unit; ``""`` for a bare number.
-    what : str
-        Name of the parameter or key, for the fault.
-    example : str
-        An example, for the fault.
-    zero : bool
-        Whether 0 is allowed.
-
-    Returns
-    -------
-    float
-        Number times unit.
-
-    Raises
-    ------
-    InputError
-        If number or unit is missing, unknown or not positive.
+    ``what`` and ``example`` are for the fault.
 
     Examples
     --------
@@ -98,52 +62,20 @@ def parse_quantity(text: str, units: Mapping[str, float], what: str, example: st
 
 
 def parse_duration(text: str, what: str = "duration", *, zero: bool = False) -> float:
-    """Seconds in a text such as ``200ms``.
-
-    Parameters
-    ----------
-    text : str
-        A positive number followed by ``ns``, ``us``, ``ms``, ``s`` or ``min``.
-    what : str
-        Name of the parameter or key, for the fault.
-    zero : bool
-        Whether 0 is allowed.
-
-    Returns
-    -------
-    float
-        Duration in seconds.
-
-    Raises
-    ------
-    InputError
-        If number or unit is missing, unknown or not positive.
+    """Seconds in a text such as ``200ms``, which has a unit; 0, where it is allowed, needs none.
 
     Examples
     --------
     >>> parse_duration("200ms")
     0.2
     """
+    if zero and text.strip() == "0":
+        return 0.0
     return parse_quantity(text, _DURATION_S, what, "200ms", zero=zero)
 
 
 def parse_bandwidth(text: str) -> float:
-    """Gigabytes (1e9 bytes) a second in a text such as ``4.267GB/s``.
-
-    Parameters
-    ----------
-    text : str
-        A positive number followed by ``MB/s`` or ``GB/s``.
-
-    Returns
-    -------
-    float
-        Bandwidth in GB/s.
-
-    Raises
-    ------
-    InputError
-        If number or unit is missing, unknown or not positive.
+    """Gigabytes (1e9 bytes) a second in a text such as ``4.267GB/s`` or ``500MB/s``.
 
     Examples
     --------
@@ -154,28 +86,7 @@ def parse_bandwidth(text: str) -> float:
 
 
 def parse_numbers(text: str | None, what: str, kind: type[float], example: str) -> list[float]:
-    """Numbers in a text such as ``1,2,4``.
-
-    Parameters
-    ----------
-    text : str or None
-        Numbers with commas between; ``None`` if nothing was given.
-    what : str
-        Name of the parameter or key, for the fault.
-    kind : type
-        ``int`` for whole numbers, or ``float``.
-    example : str
-        A right text, for the fault.
-
-    Returns
-    -------
-    list of float
-        The numbers; none if nothing was given.
-
-    Raises
-    ------
-    InputError
-        If one is no number.
+    """Numbers in a text such as ``1,2,4``, if one was given; ``what`` and ``example`` are for the fault.
 
     Examples
     --------

@@ -32,18 +32,12 @@ def _digest(content: dict[str, Any]) -> str:
 
 
 class Table(Strict):
-    """Base of the tables on disk; a subclass names its layout and adds its columns.
-
-    Attributes
-    ----------
-    inputs : dict of str to str
-        Digest of each table this one was computed from, by schema name.
-    """
+    """Base of the tables on disk; a subclass names its layout and adds its columns."""
 
     schema_name: ClassVar[str]
     made_by: ClassVar[str]
 
-    inputs: dict[str, str] = {}
+    inputs: dict[str, str] = {}  # digest of each table that it was computed from, by schema name
 
     def digest(self) -> str:
         """SHA-256 of the content, as other tables refer to it."""
@@ -87,20 +81,7 @@ def _dump(content: dict[str, Any]) -> str:
 
 
 def write_table(table: Table, path: AnyPath) -> None:
-    """Write a table completely or not at all.
-
-    Parameters
-    ----------
-    table : Table
-        The table.
-    path : str or Path
-        Destination; an existing file is replaced.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses.
-    """
+    """Write a table completely or not at all; an existing file is replaced."""
     write_file(path, table_text(table), replace=True)
 
 
@@ -111,29 +92,7 @@ def table_text(table: Table) -> str:
 
 
 def read_printed(model: type[AnyPrinted], path: AnyPath, schema: str, what: str, command: str) -> AnyPrinted:
-    """Read what a command printed under ``--json``.
-
-    Parameters
-    ----------
-    model : type
-        The record that is read.
-    path : str or Path
-        The file.
-    schema : str
-        The output's schema.
-    what, command : str
-        Content of the file, and the command that makes it, for faults.
-
-    Returns
-    -------
-    model
-        The content.
-
-    Raises
-    ------
-    InputError
-        If it is missing, no JSON, or of another schema.
-    """
+    """Read a record that a command printed under ``--json``; ``what`` it is and the command are for faults."""
     make = f"make it with `{command}`"
     return validate(
         model, read_json(path, schema, f"expected {what}, found no such file; {make}", "no JSON", make), path
@@ -177,27 +136,7 @@ def _whole(path: AnyPath, schema: str, made_by: str) -> dict[str, Any]:
 
 
 def read_table(model: type[AnyTable], path: AnyPath, *inputs: Table) -> AnyTable:
-    """Read a table, refusing one that is damaged, stale or of another layout.
-
-    Parameters
-    ----------
-    model : type
-        The table's class.
-    path : str or Path
-        Its file.
-    *inputs : Table
-        The tables it must have been computed from.
-
-    Returns
-    -------
-    AnyTable
-        The table.
-
-    Raises
-    ------
-    InputError
-        If it is missing, damaged, stale, or of another layout or version.
-    """
+    """Read a table, refusing one that is damaged, of another layout, or not computed from these ``inputs``."""
     content = _whole(path, model.schema_name, model.made_by)
     del content["schema"], content["sha256"]
     table = validate(model, content, path)
@@ -209,19 +148,7 @@ def read_table(model: type[AnyTable], path: AnyPath, *inputs: Table) -> AnyTable
 def check_beside(table: Table, path: AnyPath, files: Mapping[str, tuple[str, str]]) -> None:
     """Refuse a table that is older than the tables beside it, without knowing what those hold.
 
-    Parameters
-    ----------
-    table : Table
-        The table that was read.
-    path : str or Path
-        Its file.
-    files : mapping
-        The file name of each table that it may name in ``inputs``, and the command that makes it, by schema.
-
-    Raises
-    ------
-    InputError
-        If one of those that it names is missing or damaged, or is not the one it was made from.
+    ``files``: name, and command that makes it, of each table that may be among the table's inputs, by schema.
     """
     for schema in table.inputs:
         if schema not in files:

@@ -213,27 +213,7 @@ def _kind(schema: object) -> str | None:
 
 
 def validate(model: type[Model], data: object, path: AnyPath) -> Model:
-    """Check parsed data against a schema.
-
-    Parameters
-    ----------
-    model : type
-        A subclass of :class:`Strict`.
-    data : object
-        Output of a TOML or JSON parser.
-    path : str or Path
-        The file, for the faults.
-
-    Returns
-    -------
-    Model
-        The data, typed.
-
-    Raises
-    ------
-    InputError
-        With one line for each fault: file, key, what was expected, what was found.
-    """
+    """Check what a parser of TOML or JSON gave against a schema; each fault is a line with file and key."""
     try:
         return model.model_validate(data)
     except pydantic.ValidationError as error:
@@ -252,17 +232,7 @@ def toml_lines(values: Mapping[str, object], header: str = "") -> list[str]:
 
 
 def toml_inline(value: object) -> str:
-    """A value as TOML writes it on one line.
-
-    Parameters
-    ----------
-    value : str, bool, int, float, list or dict
-        The value; characters of a text that are no Unicode (of a damaged file name) are replaced.
-
-    Returns
-    -------
-    str
-        TOML.
+    """A value as TOML writes it on one line; characters that are no Unicode (of a damaged file name) are replaced.
 
     Examples
     --------
@@ -280,25 +250,7 @@ def toml_inline(value: object) -> str:
 
 
 def read_toml(model: type[Model], path: AnyPath) -> Model:
-    """Read a TOML file against a schema.
-
-    Parameters
-    ----------
-    model : type
-        A subclass of :class:`Strict`.
-    path : str or Path
-        An existing file.
-
-    Returns
-    -------
-    Model
-        Its content, typed.
-
-    Raises
-    ------
-    InputError
-        If it is unreadable, no TOML, or breaks the schema.
-    """
+    """Read a TOML file against a schema."""
     return validate(model, parse_toml(path), path)
 
 
@@ -311,23 +263,7 @@ def _is_json(text: str) -> bool:
 
 
 def parse_toml(path: AnyPath) -> dict[str, Any]:
-    """The content of a TOML file, against no schema yet.
-
-    Parameters
-    ----------
-    path : str or Path
-        An existing file.
-
-    Returns
-    -------
-    dict
-        Its content.
-
-    Raises
-    ------
-    InputError
-        If it is unreadable or no TOML.
-    """
+    """The content of a TOML file, against no schema yet."""
     text = read_text(path)
     try:
         return tomllib.loads(text)

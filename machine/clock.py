@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ..formats.array_types import Floats
 
 START_S = 0.05
 """From the start of the clock to time 0: the core is awake when the first request comes."""
@@ -25,7 +26,7 @@ SWITCH_S = 1e-4
 class Clock(Protocol):
     """The time, and the requests that have arrived."""
 
-    arrival_s: NDArray[np.float64]  # when each request arrives, in order; known at the latest once it has
+    arrival_s: Floats  # when each request arrives, in order; known at the latest once it has
 
     def now_s(self) -> float:
         """The time."""
@@ -43,7 +44,7 @@ class Clock(Protocol):
 class VirtualClock:
     """A clock that goes forward only when the device runs or waits."""
 
-    def __init__(self, arrival_s: NDArray[np.float64]) -> None:
+    def __init__(self, arrival_s: Floats) -> None:
         self.arrival_s, self.time_s = arrival_s, 0.0
 
     def now_s(self) -> float:
@@ -109,7 +110,7 @@ class WallClock(LiveClock):
     Late requests would share batches that they do not share in the simulator.
     """
 
-    def __init__(self, arrival_s: NDArray[np.float64], stop: threading.Event) -> None:
+    def __init__(self, arrival_s: Floats, stop: threading.Event) -> None:
         super().__init__(len(arrival_s), stop)
         self.arrival_s, self.scheduled_s = arrival_s, [*arrival_s.tolist(), math.inf]
 

@@ -7,9 +7,9 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..formats.array_types import Floats
 from .network import RealNetwork
 from .server.messages import NAMES, Model, read_request, write_answer
 
@@ -20,8 +20,8 @@ MESSAGES = 20
 class HostRounds(NamedTuple):
     """Mean times of messages in each of R rounds."""
 
-    read_s: NDArray[np.float64]  # (R,)
-    write_s: NDArray[np.float64]
+    read_s: Floats  # (R,)
+    write_s: Floats
 
 
 def measure_host(network: RealNetwork, rounds: int, random: np.random.Generator) -> HostRounds:

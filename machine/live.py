@@ -15,6 +15,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats.array_types import Floats, Ints
 from ..serving.case import Case
 from ..serving.renewal import forget_returned
 from .clock import SWITCH_S
@@ -107,7 +108,7 @@ class OpenClock:
             except queue.Empty:
                 return
 
-    def forget(self, old: NDArray[np.int64], seen: int) -> None:
+    def forget(self, old: Ints, seen: int) -> None:
         """Number anew the samples that stay, of those that the loop has seen."""
         self.samples = [self.samples[number] for number in old.tolist()] + self.samples[seen:]
         self.arrival_s[: len(self.samples)] = [sample.arrival_s for sample in self.samples]
@@ -122,7 +123,7 @@ class LiveRunner:
     ) -> None:
         self.models, self.clock, self.ran = models, clock, ran
 
-    def run(self, launch: Launch) -> NDArray[np.float64]:
+    def run(self, launch: Launch) -> Floats:
         """Run a stage for a batch; how sure each answer is."""
         begin_s, model = self.clock.now_s(), self.models[launch.network]
         members = [self.clock.samples[number] for number in launch.members.tolist()]
@@ -163,7 +164,7 @@ class LiveService(Service):
         case: Case,
         clock: OpenClock,
         runner: SegmentRunner,
-        levels: Sequence[NDArray[np.float64]] | None,
+        levels: Sequence[Floats] | None,
         told: Callable[[list[Sample]], None],
     ) -> None:
         if case.terms is not None and case.terms.admission.size:

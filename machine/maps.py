@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats.array_types import Floats, Ints
 from .runner import Launch
 
 Tensors = Mapping[str, NDArray[Any]]
@@ -88,8 +89,8 @@ class MapRunner:
         self,
         run_stage: RunStage,
         inputs: Tensors,
-        rows: NDArray[np.int64],
-        confidence: Callable[[int, NDArray[Any]], NDArray[np.float64]],
+        rows: Ints,
+        confidence: Callable[[int, NDArray[Any]], Floats],
         returned: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.run_stage, self.inputs, self.rows, self.confidence = run_stage, inputs, rows, confidence
@@ -99,7 +100,7 @@ class MapRunner:
         self.answered = np.zeros(len(rows), dtype=np.int64)
         self.gathers: list[tuple[int, int, float]] = []
 
-    def run(self, launch: Launch) -> NDArray[np.float64]:
+    def run(self, launch: Launch) -> Floats:
         """Run a stage for a batch; the confidences of its samples."""
         members = launch.members.tolist()
         batch = run_batch(
@@ -127,10 +128,10 @@ class MapRunner:
 class DeviceRunner:
     """The runners of the networks of a device, given which network each request is for."""
 
-    def __init__(self, runners: Sequence[MapRunner], network: NDArray[np.int64]) -> None:
+    def __init__(self, runners: Sequence[MapRunner], network: Ints) -> None:
         self.runners, self.network = runners, network
 
-    def run(self, launch: Launch) -> NDArray[np.float64]:
+    def run(self, launch: Launch) -> Floats:
         """Run a stage of the network of a batch."""
         return self.runners[launch.network].run(launch)
 

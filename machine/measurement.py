@@ -156,8 +156,7 @@ def _rates(network: RealNetwork) -> Floats:
     """The share of the samples that leave at each exit, at the thresholds of the network, or at the usual one."""
     samples, count = network.samples(), len(network.exits)
     left = decide(samples.confidences, levels(network.thresholds, count, network.measure), count)
-    rates: Floats = np.bincount(left, minlength=count + 1)[1:] / len(samples)
-    return rates
+    return np.bincount(left, minlength=count + 1)[1:] / len(samples)
 
 
 def _device(

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError, open_arrays
+from ..formats import InputError, check_labels, open_arrays
+from ..formats.array_types import Floats, Ints
 from ..models.digits import INPUTS, MODEL
 from ..models.schema import NAME
 from ..traffic.exits import decide, levels
@@ -69,12 +70,14 @@ class RealNetwork:
             [decision.threshold for decision in decided.decisions] if decided else None
         )
         file = INPUTS if shipped and inputs is None else inputs
-        self.labels: NDArray[np.int64] | None = None
+        self.labels: NDArray[Any] | None = None
         if file is None:
             self.inputs = self._random()
         else:
             self._read(file)
         self.answers = self._alone(file or self.path, progress)
+        if file is not None and self.labels is not None:
+            check_labels(file, self.labels, self.answers[-1].shape[1])
         self.probabilities = [stage.probabilities or _shares(answers)
                               for stage, answers in zip(parts.stages, self.answers, strict=True)]  # fmt: skip
         if self.thresholds is not None:
@@ -115,15 +118,11 @@ class RealNetwork:
                     "save fewer of them"
                 )
             held = {name: arrays.read(source) for name, source in names.items()}
-            labels = arrays.read("label") if "label" in kinds else None
-        given = [*held.values(), *([] if labels is None else [labels])]
+            self.labels = arrays.read("label") if "label" in kinds else None
+        given = [*held.values(), *([] if self.labels is None else [self.labels])]
         sizes = {len(values) if values.ndim else 0 for values in given}
         if len(sizes) != 1 or 0 in sizes:
             raise InputError(f"{file}: expected arrays with a row for each sample, found {sorted(sizes)} rows")
-        if labels is not None:
-            if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-                raise InputError(f"{file}: label: expected a whole number for each sample, found another")
-            self.labels = labels.astype(np.int64)
         self.inputs = {name: values if wanted[name][1] is None else values.astype(wanted[name][1])
                        for name, values in held.items()}  # fmt: skip
 
@@ -167,7 +166,7 @@ class RealNetwork:
                     "and has the answer of each exit as an output"
                 )
 
-    def confidence(self, stage: int, answers: NDArray[Any]) -> NDArray[np.float64]:
+    def confidence(self, stage: int, answers: NDArray[Any]) -> Floats:
         """How sure each answer of a stage, counted from 0, is: the measure as arrays hold it.
 
         Answers that are no probabilities go through a softmax.  Where the model decides about exits, values are rounded
@@ -180,7 +179,7 @@ class RealNetwork:
         sure = self.measure.to_array(np.clip(self.measure.of(shares), self.measure.low, self.measure.high))
         return sure if self.thresholds is None else sure.astype(answers.dtype).astype(np.float64)
 
-    def _confidences(self) -> NDArray[np.float64]:
+    def _confidences(self) -> Floats:
         return np.column_stack([self.confidence(stage, answers) for stage, answers in enumerate(self.answers)])
 
     def samples(self) -> Samples:
@@ -189,7 +188,7 @@ class RealNetwork:
         right = chosen[:, -1] if self.labels is None else self.labels
         return Samples(self._confidences(), chosen == right[:, None], self.path, measure=self.measure)
 
-    def runner(self, rows: NDArray[np.int64], returned: Callable[[int], None] = lambda _: None) -> MapRunner:
+    def runner(self, rows: Ints, returned: Callable[[int], None] = lambda _: None) -> MapRunner:
         """A device that runs the network for requests; each is one of the samples."""
         return MapRunner(self.session.run_stage, self.inputs, rows, self.confidence, returned)
 
@@ -215,7 +214,7 @@ class RealNetwork:
                         "batch"
                     )
 
-    def differing(self, rows: NDArray[np.int64], exits: NDArray[np.int64], answers: Sequence[NDArray[Any]]) -> int:
+    def differing(self, rows: Ints, exits: Ints, answers: Sequence[NDArray[Any]]) -> int:
         """Number of answers that the network run alone does not give, beyond rounding."""
         alone = [self.answers[exit_ - 1][row] for row, exit_ in zip(rows.tolist(), exits.tolist(), strict=True)]
         return sum(not _same(one, other) for one, other in zip(answers, alone, strict=True))

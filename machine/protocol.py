@@ -176,5 +176,4 @@ def _stage_times(requests: _Requests, outcome: RunnerResult, stages: int, b_max:
     cell = requests.round[first[busy]], runs.segment[busy], runs.batch[busy]
     np.add.at(sums, cell, outcome.took_s[busy])
     np.add.at(counts, cell, 1)
-    stage_s: Floats = sums / np.maximum(1, counts)
-    return stage_s
+    return sums / np.maximum(1, counts)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from ..formats import AnyPath, InputError, Strict
+from ..formats.array_types import Floats
 from ..formats.tables import read_json
 from ..formats.toml import toml_lines, validate
 from ..serving.device_traffic import DeviceTraffic, network_of, prepare_requests
@@ -71,7 +71,7 @@ class Side:
     in_time_rate: float
 
     @classmethod
-    def of(cls, latency_s: NDArray[np.float64], slo_s: NDArray[np.float64]) -> Side:
+    def of(cls, latency_s: Floats, slo_s: Floats) -> Side:
         """Of latencies, infinite without an answer."""
         answered = np.isfinite(latency_s)
         known = latency_s[answered]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..formats.array_types import Floats, Ints
 from ..serving.case import Case
 from ..serving.deadlines import next_deadline
 from ..serving.event_loop import FAULTS, NO_PROGRESS
@@ -32,7 +33,7 @@ class Launch(NamedTuple):
     number: int  # how many ran before it
     segment: int  # 0-based; a stage, unless the policy decides after each layer
     stage: int  # stages that are completed once it has run
-    members: NDArray[np.int64]  # the requests of the batch
+    members: Ints  # the requests of the batch
     places: int  # batch size at which it runs
     # the time, and when the latency table says that it ends
     now_s: float
@@ -43,7 +44,7 @@ class Launch(NamedTuple):
 class SegmentRunner(Protocol):
     """What runs segments: a machine, or a table in its place."""
 
-    def run(self, launch: Launch) -> NDArray[np.float64] | None:
+    def run(self, launch: Launch) -> Floats | None:
         """Run a segment; the confidence of each sample if it ends a stage and the exits are not known beforehand."""
         ...
 
@@ -72,9 +73,9 @@ class RunnerResult:
 
     replay: Replay  # what happened to each, with every run
     # time of each run: from the end of the one before it, or from what an idle device waited for, to its own end
-    took_s: NDArray[np.float64]
+    took_s: Floats
     # how much later than what an idle device waited for each run began; 0 if the device was busy
-    woke_s: NDArray[np.float64]
+    woke_s: Floats
     failure: str = ""  # why serving ended early, if the device failed
 
 
@@ -83,7 +84,7 @@ def serve_in_steps(
     clock: Clock,
     runner: SegmentRunner,
     *,
-    levels: Sequence[NDArray[np.float64]] | None = None,
+    levels: Sequence[Floats] | None = None,
     stopped: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] | None = None,
 ) -> RunnerResult:
@@ -126,7 +127,7 @@ class Service:
     """
 
     def __init__(
-        self, case: Case, clock: Clock, runner: SegmentRunner, levels: Sequence[NDArray[np.float64]] | None, *,
+        self, case: Case, clock: Clock, runner: SegmentRunner, levels: Sequence[Floats] | None, *,
         of_any: bool = False,
     ) -> None:  # fmt: skip
         self.case, self.clock, self.runner, self.levels, self.terms = case, clock, runner, levels, case.terms
@@ -153,7 +154,7 @@ class Service:
         self.awaited_s = math.inf  # when what an idle device waited for was due; infinite if it was busy
         self.instant_s = 0.0  # the instant of the next decisions
 
-    def members(self) -> NDArray[np.int64]:
+    def members(self) -> Ints:
         """The requests of the top batch."""
         return self.state.members[self.lane.first[0] : self.lane.in_flight[0]]
 
@@ -255,14 +256,14 @@ class Service:
         return RunnerResult(replace(replay, uses=tuple(uses)), took_s, woke_s, failure)
 
 
-def _network_of_runs(replay: Replay) -> NDArray[np.int64]:
+def _network_of_runs(replay: Replay) -> Ints:
     """The network of each run."""
     runs = replay.runs
     assert runs is not None
     return np.asarray(replay.network[runs.firsts])
 
 
-def _lasting(use: DeviceUse, took_s: NDArray[np.float64]) -> DeviceUse:
+def _lasting(use: DeviceUse, took_s: Floats) -> DeviceUse:
     """The use of the device by runs that took so long."""
     return replace(use, overhead_s=float(took_s.sum() - (use.ran * use.segments.time_s).sum()))
 

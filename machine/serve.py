@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..formats.array_types import Floats, Ints
 from ..serving.case import case_of
 from ..serving.device_traffic import DeviceTraffic, prepare_requests
 from ..serving.inputs import AnyPolicy, AnyThresholds, Requests, as_thresholds
@@ -105,10 +105,10 @@ class ServedHere(NamedTuple):
 
     model: RealNetwork
     network: ServedNetwork  # its table, and the thresholds at which samples leave, if the model does not state them
-    rows: NDArray[np.int64]  # its sample that each request of the device is
+    rows: Ints  # its sample that each request of the device is
 
     @property
-    def levels(self) -> NDArray[np.float64]:
+    def levels(self) -> Floats:
         """The least confidences, or negative entropies, with which samples leave."""
         last, own = len(self.network.latency.exits), self.network.threshold
         threshold = self.model.thresholds if own is None else own

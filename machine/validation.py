@@ -147,38 +147,16 @@ class Validation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialGrid:
-    """The runs of a validation.
+    """The runs of a validation."""
 
-    Attributes
-    ----------
-    policies : tuple of str
-        The policies, with their parameters.
-    loads : tuple of float
-        Arrival rates, as shares of what the device serves one by one; with ``clients`` numbers of them.
-    repeats : int
-        Traces of each policy at each load.
-    count : int
-        Requests of each trace.
-    within : float
-        Largest relative error of the mean latency that passes.
-    clients : Clients or None
-        Clients that wait for their answers, in place of arrivals; their number is a load.
-    seed : int
-        Seed of the order of the runs.
-
-    Raises
-    ------
-    InputError
-        If a number is out of bounds, or a policy leaves requests without an answer.
-    """
-
-    policies: tuple[str, ...] = DEFAULT_POLICIES
+    policies: tuple[str, ...] = DEFAULT_POLICIES  # with their parameters
+    # arrival rates, as shares of what the device serves one by one; with ``clients`` numbers of them
     loads: tuple[float, ...] = (0.3, 0.6)
-    repeats: int = 11
-    count: int = 400
-    within: float = 0.05
-    clients: Clients | None = None
-    seed: int = 0
+    repeats: int = 11  # traces of each policy at each load
+    count: int = 400  # requests of each trace
+    within: float = 0.05  # largest relative error of the mean latency that passes
+    clients: Clients | None = None  # clients that wait for their answers, in place of arrivals; their number is a load
+    seed: int = 0  # seed of the order of the runs
 
     def __post_init__(self) -> None:
         faults, loads = [], self.loads

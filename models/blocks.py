@@ -9,7 +9,7 @@ from ..formats import AnyPath
 from .loader import build_network, head_of
 from .lowering import lower_all
 from .network import Shape
-from .schema import Conv, Flatten, GlobalPool, Join, Linear, MemoryPass, NetworkFile, Op, Pool, Product, View
+from .schema import Conv, Flatten, GlobalPool, Join, Linear, MemoryPass, NetworkFile, Op, Pool, Product, View, inputs_of
 
 
 class Residual(NamedTuple):
@@ -55,8 +55,7 @@ class _Chain:
     def __init__(self, ops: Sequence[Op], source: Shape, stage: int) -> None:
         self.ops, self.stage = ops, stage
         self.shapes = lower_all(ops, source, "")[0]
-        befores = ["input", *(op.name for op in ops)]
-        self.inputs = [op.inputs or [before] for op, before in zip(ops, befores, strict=False)]
+        self.inputs = inputs_of(ops)
 
     def blocks(self, begin: int, end: int) -> list[TimedBlock]:
         """The blocks of the layers from one place to another."""

@@ -99,6 +99,12 @@ def read_network_file(name: AnyPath) -> tuple[NetworkFile, Path]:
     return validate(NetworkFile, data, path), path
 
 
+def read_backbone_file(name: AnyPath) -> tuple[NetworkFile, Path]:
+    """The same without the exits."""
+    file, path = read_network_file(name)
+    return file.model_copy(update={"exits": []}), path
+
+
 def load_network(name: AnyPath) -> Network:
     """Load a network that ships with fluidb, or one of your own.
 

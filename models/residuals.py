@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from .network import Layer
-from .schema import Conv, Join, Linear, Op
+from .schema import Conv, Join, Linear, Op, inputs_of
 
 
 class Operation(NamedTuple):
@@ -45,10 +45,9 @@ def with_residuals(
     layers: Sequence[Layer], ops: Sequence[Op], stages: Iterable[int], outputs: Collection[str]
 ) -> list[Layer]:
     """The layers of a chain of operators; its products know which addition is fused (:func:`fused_additions`)."""
-    before, nodes = "input", []
-    for op, stage in zip(ops, stages, strict=False):
+    nodes = []
+    for op, names, stage in zip(ops, inputs_of(ops), stages, strict=False):
         product, adds = isinstance(op, Conv | Linear), isinstance(op, Join) and op.op == "add"
-        nodes.append(Operation(op.name, [before] if op.inputs is None else op.inputs, stage, product, adds))
-        before = op.name
+        nodes.append(Operation(op.name, names, stage, product, adds))
     fused = fused_additions(nodes, outputs)
     return [layer.model_copy(update={"residual": layer.operator in fused}) for layer in layers]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import AnyPath, InputError
+from ..formats.array_types import Ints
 from .loader import build_network, head_of
 from .lowering import lower_all
 from .network import Exit, Layer, Shape
@@ -26,6 +26,7 @@ from .schema import (
     Product,
     Recurrent,
     View,
+    inputs_of,
 )
 
 
@@ -47,7 +48,7 @@ class RowLayer(NamedTuple):
         """True if it multiplies by weights: such layers have a fixed cost on a device."""
         return self.weights > 0
 
-    def needs(self, first: NDArray[np.int64], end: NDArray[np.int64], height: int) -> Ranges:
+    def needs(self, first: Ints, end: Ints, height: int) -> Ranges:
         """The rows of an input of this height that output rows need, of many ranges at once."""
         lowest = np.clip(first * self.stride - self.pad, 0, height)
         return lowest, np.minimum(height, (end - 1) * self.stride - self.pad + self.reach)
@@ -213,8 +214,7 @@ class _Layers:
         self.ops, self.source = ops, source
         self.shapes, lowered, _ = lower_all(ops, source, "")
         self.order = {"input": -1} | {op.name: i for i, op in enumerate(ops)}
-        before = ["input", *(op.name for op in ops)]
-        self.names = [tuple(op.inputs or [before[i]]) for i, op in enumerate(ops)]
+        self.names = inputs_of(ops)
         self.maps: list[list[str]] = []  # the inputs of each layer that are computed in rows
         self.rows: dict[str, RowLayer] = {}
         for op, read in zip(ops, self.names, strict=True):
@@ -340,7 +340,7 @@ def cut_into_rows(file: NetworkFile, path: AnyPath) -> RowNetwork:
     return RowNetwork(file.name, source, tuple(network.exits), trunk, ends, tail_ends, tuple(branches))
 
 
-Ranges = tuple[NDArray[np.int64], NDArray[np.int64]]
+Ranges = tuple[Ints, Ints]
 """First rows, and the rows behind the last ones, of many ranges."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -203,6 +204,12 @@ Op = Annotated[
     | Join,
     Field(discriminator="op"),
 ]
+
+
+def inputs_of(ops: Sequence[Op]) -> list[list[str]]:
+    """The layers that each one of a chain reads: those that it names, else the one before it."""
+    befores = ["input", *(op.name for op in ops)]
+    return [op.inputs or [before] for op, before in zip(ops, befores, strict=False)]
 
 
 @stated_in

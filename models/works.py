@@ -10,7 +10,7 @@ from ..formats import AnyPath
 from .loader import build_network, head_of
 from .lowering import lower_all
 from .network import Gemm, Shape
-from .schema import Conv, ConvTranspose, GlobalPool, Join, NetworkFile, Op, Pool
+from .schema import Conv, ConvTranspose, GlobalPool, Join, NetworkFile, Op, Pool, inputs_of
 
 
 class LayerWork(NamedTuple):
@@ -61,10 +61,9 @@ def _works(
     """The works of a chain; layers outside of it read the maps ``read``."""
     shapes, layers, _ = lower_all(ops, source, "", stages, in_head=in_head)
     lowered = {layer.name: layer for layer in layers}
-    befores = ["input", *(op.name for op in ops)]
-    inputs = [op.inputs or [before] for op, before in zip(ops, befores, strict=False)]
+    inputs = inputs_of(ops)
     readers = Counter([*read, *(name for names in inputs for name in names)])
-    order = {name: i for i, name in enumerate(befores)}
+    order = {"input": 0} | {op.name: i for i, op in enumerate(ops, 1)}
     works: list[LayerWork] = []
     maker: dict[str, int] = {}  # the work that makes a map, for maps of products and of what is fused into them
     for op, stage, names in zip(ops, stages, inputs, strict=True):

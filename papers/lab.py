@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..dse.npu.choices import Overlap
 from ..dse.npu.design import DesignTable, tabulate_design
 from ..dse.npu.fbcb import FbcbTable
 from ..dse.npu.options import SearchOptions
 from ..dse.npu.search import search
+from ..formats.array_types import Floats
 from ..models import Network
 from ..platforms import Board
 from ..serving.statistics import mean_interval
@@ -29,7 +29,7 @@ def row(
     of: str,
     at: str,
     unit: str,
-    values: NDArray[np.float64],
+    values: Floats,
     paper: float | None = None,
     x: float | None = None,
     basis: str = "",
@@ -39,7 +39,7 @@ def row(
     return Row(quantity, of, at, unit, float(values.mean()), low, high, paper, x, basis)
 
 
-def by_seed(standing: Standing, metric: str, scale: float) -> NDArray[np.float64]:
+def by_seed(standing: Standing, metric: str, scale: float) -> Floats:
     """A contender's figure at a point, by seed."""
     return scale * standing.metrics[metric].values
 
@@ -83,7 +83,7 @@ class Lab:
         ((_, engine),) = find_engines([asked], Store(self.folder), Workers(None))
         return engine
 
-    def figures(self, point: GridPoint, contender: Contender, seeds: list[int]) -> dict[str, NDArray[np.float64]]:
+    def figures(self, point: GridPoint, contender: Contender, seeds: list[int]) -> dict[str, Floats]:
         """Figures of a contender at a point: an array over seeds for each, by key."""
         engine = self.engine(point, contender)
         runs = [GridRun(point, contender, engine, seed) for seed in seeds]

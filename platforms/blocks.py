@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..formats import InputError, read_number, read_text, shown
+from ..formats.csv_files import as_csv
 from .device import MAX_CELL_S
 
 ONCE_FOR_ALL, PROXYLESS, HAT = "Once-for-all", "ProxylessNAS", "HAT"
@@ -135,14 +136,12 @@ def _json_entries(text: str, path: Path) -> Iterator[tuple[str, str, str]]:
 
 def _csv_entries(text: str, path: Path) -> Iterator[tuple[str, str, str]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    try:
+    with as_csv(path, reader):
         header = [*(reader.fieldnames or [])]
         if "mean" not in header[1:]:
             raise InputError(f"{path}: line 1: expected the name of a block, then a column mean, found {shown(header)}")
         for row in reader:
             yield f"{path}: line {reader.line_num}", row[header[0]] or "", row["mean"] or ""
-    except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num}: expected CSV, found none ({error})") from None
 
 
 def _yaml_entries(text: str, path: Path) -> Iterator[tuple[str, str, str]]:
@@ -172,10 +171,8 @@ def _yaml_entries(text: str, path: Path) -> Iterator[tuple[str, str, str]]:
 def hat_times(path: Path) -> list[float]:
     """Seconds of the encoder and the decoder, or of the encoder alone, of the one row of HAT's table."""
     reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
-    try:
+    with as_csv(path, reader):
         header, rows = [*(reader.fieldnames or [])], [*reader]
-    except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num}: expected CSV, found none ({error})") from None
     if len(rows) != 1:
         raise InputError(
             f"{path}: expected one row, found {len(rows)}, each of a transformer of its own; keep the header and the "

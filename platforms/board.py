@@ -164,20 +164,10 @@ class Board(Platform, SparseRecord):
         return -(-macs * self.dsps_per_mac // self.macs_per_dsp)
 
     def in_int8(self) -> Board:
-        """Return the board with words of 8 bits: a DSP multiplies two pairs of them in place of one of 16 bits.
+        """The board with words of 8 bits in place of 16: a DSP multiplies two pairs of them in place of one.
 
         The pairs share a factor, as pairs of neighbouring columns do (Xilinx WP486).  Energies and look-up tables are
         left out, because they are of words of 16 bits.
-
-        Returns
-        -------
-        Board
-            The board in int8.
-
-        Raises
-        ------
-        InputError
-            If its words have not 16 bits.
         """
         if self.word_bits != 16:
             raise InputError(
@@ -196,35 +186,13 @@ class Board(Platform, SparseRecord):
         return self._aligned
 
     def without_bus(self) -> Board:
-        """Return the board with a port that takes any address, as the testbench of the bare NPU has.
-
-        Returns
-        -------
-        Board
-            The board; a file cannot state it.
-        """
+        """The board, as no file states it, with a port that takes any address, as the testbench of the bare NPU has."""
         board = self.model_copy()
         board._aligned = False  # noqa: SLF001  (its own copy)
         return board
 
     def with_pixels(self, pixels: list[int]) -> Board:
-        """Return the board with other output pixels that a design may work on side by side.
-
-        Parameters
-        ----------
-        pixels : list of int
-            Powers of two in ascending order.
-
-        Returns
-        -------
-        Board
-            The board, with the user as the source of its pixels.
-
-        Raises
-        ------
-        InputError
-            If they are none of these.
-        """
+        """The board with other output pixels side by side: powers of two in ascending order, given by the user."""
         data = self.model_dump(by_alias=True) | {"pixels": pixels}
         data["sources"] = self.sources | {"pixels": "given by the user"}
         return validate(type(self), data, Path(self.name))
@@ -266,25 +234,7 @@ class Board(Platform, SparseRecord):
         return all(getattr(self, key) is not None for key in keys)
 
     def require(self, keys: Sequence[str], wanted_by: str) -> list[float]:
-        """Return the values of optional keys that a caller needs.
-
-        Parameters
-        ----------
-        keys : sequence of str
-            Optional keys of the file.
-        wanted_by : str
-            Their use, for the fault.
-
-        Returns
-        -------
-        list of float
-            One for each key.
-
-        Raises
-        ------
-        InputError
-            If some are missing; the message names all of them.
-        """
+        """Values of optional keys that a caller needs; the fault names all that are missing, and what wanted them."""
         values = {key: getattr(self, key) for key in keys}
         missing = [key for key in keys if values[key] is None]
         if missing:

@@ -6,10 +6,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from ..formats import Strict
+from ..formats.array_types import Floats, Ints
 from .device import MAX_BATCH, MAX_STAGES, Device, Seconds, linear_s
 
 Width = Annotated[float, Field(gt=0, le=1e9)]
@@ -66,7 +66,7 @@ class StageGroup(Strict):
         """True if its time depends on the width."""
         return any(term.power for term in self.slope_s_per_sample)
 
-    def times_s(self, batches: NDArray[np.int64], width: float) -> NDArray[np.float64]:
+    def times_s(self, batches: Ints, width: float) -> Floats:
         """Time of one of its stages with each of these batch sizes."""
         sample_s = sum(term.seconds * float(width**term.power) for term in self.slope_s_per_sample)
         layers_s = np.maximum(self.floor_s, sample_s * batches)

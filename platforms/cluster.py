@@ -149,18 +149,7 @@ class Cluster(Platform):
         return f"{devices} devices with {total} GFLOP/s, links of {bandwidth} Mb/s, communication {communication}"
 
     def with_bandwidth(self, mbit_s: float) -> Cluster:
-        """The cluster with another bandwidth of every link.
-
-        Parameters
-        ----------
-        mbit_s : float
-            Bandwidth in Mb/s.
-
-        Returns
-        -------
-        Cluster
-            Its source says that the user gave it.
-        """
+        """The cluster with another bandwidth of every link, whose source says that the user gave it."""
         changed: dict[str, Any] = {"sources": self.sources | {"mbit_s": "given by the user"}}
         changed["links"] = [link.model_copy(update={"mbit_s": mbit_s}) for link in self.links]
         if self.uplink is not None:

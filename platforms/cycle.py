@@ -16,16 +16,10 @@ class Cycle(Strict):
     """A fit to NPUs that were placed and routed: a base, and a part for each doubling of a size (``docs/npu.md``).
 
     No part is negative, so that a larger size never has a shorter cycle: searches build on it.
-
-    Attributes
-    ----------
-    ns : float
-        Nanoseconds of the smallest NPU, whose sizes are all 1.
-    W_ns, S_ns, T_P_ns, T_C_ns : float
-        Nanoseconds more for each doubling of the words of a beat, of the samples side by side, and of the tile.
     """
 
-    ns: Annotated[float, Field(gt=0, le=1e6)]
+    ns: Annotated[float, Field(gt=0, le=1e6)]  # nanoseconds of the smallest NPU, whose sizes are all 1
+    # nanoseconds more for each doubling of the words of a beat, of the samples side by side, and of the tile
     W_ns: Nanoseconds = 0.0
     S_ns: Nanoseconds = 0.0
     T_P_ns: Nanoseconds = 0.0

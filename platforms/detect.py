@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..formats import InputError, is_folder, is_input, read_text
+from ..formats import read_text
+from ..formats.files import check_import
 from . import triton
 from .blocks import HAT, ONCE_FOR_ALL, PROXYLESS, block_tool
 
@@ -22,8 +23,7 @@ READ = (
 
 def detect(path: Path) -> str:
     """The tool of a file that is to become a platform, by what it holds; :data:`TIMES` for our own form."""
-    if not is_input(path):
-        raise InputError(f"{path}: expected a file to import, found {'a folder' if is_folder(path) else 'none'}")
+    check_import(path)
     tool, header = block_tool(path), triton.header_of(path)
     table = triton.table_of(header)
     if tool is not None or table is not None:

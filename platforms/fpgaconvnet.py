@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from ..formats import AnyPath, InputError, Strict, is_folder, is_input, read_text, read_toml, validate
+from ..formats import AnyPath, InputError, Strict, read_text, read_toml, validate
+from ..formats.files import check_import
 from .board import Board
 from .detect import READ
 from .platform import NAME
@@ -81,16 +82,11 @@ def _read(path: Path) -> _File:
 
 
 def import_platform(
-    path: AnyPath,
-    *,
-    name: str | None = None,
-    clock_mhz: float | None = None,
-    bandwidth_gb_s: float | None = None,
+    path: AnyPath, *, name: str | None = None, clock_mhz: float | None = None, bandwidth_gb_s: float | None = None
 ) -> Board:
     """Make a board from fpgaConvNet's description of it."""
     path = Path(path)
-    if not is_input(path):
-        raise InputError(f"{path}: expected a file to import, found {'a folder' if is_folder(path) else 'none'}")
+    check_import(path)
     if name is not None:
         NAME.check(name, where="name: ")
     file = _read(path)

@@ -12,19 +12,12 @@ MOST_S = 1e6
 
 
 class Host(Strict):
-    """Fixed times of the host for each request (``docs/metrics.md``, The host).
+    """Fixed times of the host for each request (``docs/metrics.md``, The host)."""
 
-    Attributes
-    ----------
-    before_s, after_s : float
-        Time to prepare the input of a request, and time to handle its output.
-    overlaps : bool
-        Whether the host does so beside the device's work; else the device waits for the host.
-    """
-
+    # time to prepare the input of a request, and time to handle its output
     before_s: Annotated[float, Field(ge=0, le=MOST_S)] = 0.0
     after_s: Annotated[float, Field(ge=0, le=MOST_S)] = 0.0
-    overlaps: bool = True
+    overlaps: bool = True  # whether the host does so beside the device's work; else the device waits for the host
 
     @model_validator(mode="after")
     def _takes_time(self) -> Host:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from ..formats import InputError, Strict, is_input, read_text, validate
+from ..formats.csv_files import as_csv
 from . import triton
 from .by_stage import TimedDevice, Width
 from .detect import READ
@@ -170,7 +171,7 @@ def _read_times(path: Path, model: type[_Time | _Gather], most: dict[str, tuple[
     reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
     cells: Cells = {}
     faults: list[str] = []
-    try:
+    with as_csv(path, reader):
         header = reader.fieldnames or ()
         needed = [name for name, field in model.model_fields.items() if field.is_required()]
         if absent := [name for name in needed if name not in header]:
@@ -195,8 +196,6 @@ def _read_times(path: Path, model: type[_Time | _Gather], most: dict[str, tuple[
             if not over and tuple(place.values()) in cells:
                 faults.append(f"{line}: {_label(place, columns)}: expected one row, found a second")
             cells[tuple(place.values())] = seconds
-    except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num}: expected CSV, found none ({error})") from None
     if faults:
         raise InputError(faults)
     return cells, columns

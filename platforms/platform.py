@@ -62,25 +62,7 @@ class Platform(Strict):
 
     @classmethod
     def read(cls, data: dict[str, Any], path: Path) -> Self:
-        """Make a platform of this kind from the content of its file.
-
-        Parameters
-        ----------
-        data : dict
-            The file's content.
-        path : Path
-            The file: faults name it, and files that it names are found from its folder.
-
-        Returns
-        -------
-        Self
-            The platform.
-
-        Raises
-        ------
-        InputError
-            With a line for every fault.
-        """
+        """A platform of this kind from the content of its file, from whose folder files are found that it names."""
         return validate(cls, data, path)
 
     @property

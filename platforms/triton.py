@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ..formats import InputError, read_number, read_text
+from ..formats.csv_files import as_csv
 from .device import MAX_BATCH, MAX_CELL_S
 
 
@@ -58,16 +59,17 @@ def batch_times(path: Path) -> dict[int, float]:
 
     Between two numbers that were measured, times lie on a line.
     """
-    rows = csv.DictReader(io.StringIO(read_text(path), newline=""))
-    header = [*(rows.fieldnames or [])]
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
+    header = [*(reader.fieldnames or [])]
     table = table_of(header)
     assert table is not None  # the caller asked
     measured: dict[int, float] = {}
     configs, faults = set(), []
     if table.batch and table.batch not in header:
         raise InputError(f"{path}: line 1: expected a column {table.batch} of {table.tool}, found none")
-    for row in _rows(rows, path):
-        line = f"{path}: line {rows.line_num}"
+    with as_csv(path, reader):
+        rows = [(f"{path}: line {reader.line_num}", row) for row in reader]
+    for line, row in rows:
         names = [table.concurrency, table.throughput, *filter(None, [table.batch])]
         values = [_positive(row[name]) for name in names]
         faults += [
@@ -93,13 +95,6 @@ def batch_times(path: Path) -> dict[int, float]:
     if faults:
         raise InputError(faults)
     return _between(measured)
-
-
-def _rows(rows: csv.DictReader[str], path: Path) -> Iterator[dict[str, str]]:
-    try:
-        yield from rows
-    except csv.Error as error:
-        raise InputError(f"{path}: line {rows.line_num}: expected CSV, found none ({error})") from None
 
 
 def _positive(text: str | None) -> float:

@@ -28,8 +28,7 @@ def draw_calibration(calibration: Calibration) -> Figure:
                     label = f"{bound}, {word}"
                     axes.plot(*times[here].T, "o", markersize=5, color=colour, markerfacecolor=fill, label=label)
         axes.set(xscale="log", yscale="log", xlabel="measured, ms", ylabel="predicted, ms")
-        for axis in (axes.xaxis, axes.yaxis):
-            round_ticks(axis)
+        round_ticks(axes.xaxis, axes.yaxis)
         axes.legend(fontsize=7)
         said = "The error of a further network is not known."
         if calibration.error is not None:

@@ -164,13 +164,14 @@ def round_places(low: float, high: float) -> LogLocator:
     return LogLocator(subs=(1, 2, 5) if high < 1e3 * low else (1,), numticks=99)
 
 
-def round_ticks(axis: Axis) -> None:
-    """Put the ticks of a logarithmic axis at round places, with plain numbers."""
+def round_ticks(*logarithmic: Axis) -> None:
+    """Put the ticks of logarithmic axes at round places, with plain numbers."""
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-    axis.set_major_locator(round_places(*axis.get_view_interval()))
-    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    axis.set_minor_formatter(NullFormatter())
+    for axis in logarithmic:
+        axis.set_major_locator(round_places(*axis.get_view_interval()))
+        axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def save(figure: Figure, path: AnyPath, *, replace: bool) -> None:

@@ -80,8 +80,7 @@ def _roofline(axes: Axes, explanation: Explanation, b: int) -> None:
         xlabel="arithmetic intensity, operations per off-chip byte", ylabel="throughput, GOP/s",
         title=f"roofline: layers at batch {b}, area by time",
     )  # fmt: skip
-    for axis in (axes.xaxis, axes.yaxis):
-        round_ticks(axis)
+    round_ticks(axes.xaxis, axes.yaxis)
 
 
 def _causes(axes: Axes, explanation: Explanation) -> None:

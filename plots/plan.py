@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..formats.array_types import Floats
 from ..studies.plan.rates import FrontPlan, PlanAnswer
 from ..studies.plan.search import ACCURACIES
 from .canvas import COLOURS, canvas, describe, name_points
@@ -55,7 +55,7 @@ def draw_plans(answer: PlanAnswer) -> Figure:
         return describe(figure, "What better answers cost", said)
 
 
-def _ends(rows: Sequence[FrontPlan], costs: NDArray[np.float64], name: str, cost: str) -> str:
+def _ends(rows: Sequence[FrontPlan], costs: Floats, name: str, cost: str) -> str:
     """What the cheapest plan gives, and the dearest."""
     said = []
     for at in dict.fromkeys((int(costs.argmin()), int(costs.argmax()))):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..formats.array_types import Bools, Floats, Ints
 from ..serving.one_run import nearest_rank
 from ..serving.outcome import Replay
 from ..serving.summary import QUANTILES
@@ -48,7 +48,7 @@ def _up_to(share: str, latency_s: float) -> str:
     return f"{share} take up to {1e3 * latency_s:,.4g} ms"
 
 
-def tail_of(latency_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def tail_of(latency_s: Floats) -> tuple[Floats, Floats]:
     """Rising latencies, and the share of requests that take longer: some :data:`STEPS`, with all of the longest."""
     count, finite = len(latency_s), np.sort(latency_s[np.isfinite(latency_s)])
     longer = np.unique(np.geomspace(1, count, min(STEPS, count)).round().astype(np.int64))  # numbers of requests
@@ -57,7 +57,7 @@ def tail_of(latency_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
     return finite[ranks], 1 - (ranks + 1) / count
 
 
-def waiting(replay: Replay) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def waiting(replay: Replay) -> tuple[Floats, Ints]:
     """Times at which the queue changes, rising, and its length from each on."""
     left_s = replay.left_queue_s[np.isfinite(replay.left_queue_s)]
     at_s = np.concatenate([replay.traffic.trace.arrival_s, left_s])
@@ -68,7 +68,7 @@ def waiting(replay: Replay) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return at_s[last], queue[last]
 
 
-def _kinds(replay: Replay) -> list[tuple[str, NDArray[np.bool_]]]:
+def _kinds(replay: Replay) -> list[tuple[str, Bools]]:
     """The requests of each network that has a name, or else of each exit."""
     exits, rows = replay.traffic.exits, enumerate(replay.uses[0].table.exits, 1)
     return [(legible(name), replay.network == number) for number, name in replay.named] or [
@@ -95,8 +95,7 @@ def _tail(axes: Axes, replay: Replay) -> None:
         ylim=(100 / len(latency_s), 110), xscale="log", yscale="log", xlabel=f"latency, {unit}",
         ylabel="% of requests that take longer", title="distribution of latency",
     )  # fmt: skip
-    for axis in (axes.xaxis, axes.yaxis):
-        round_ticks(axis)
+    round_ticks(axes.xaxis, axes.yaxis)
     axes.legend()
 
 

@@ -60,8 +60,7 @@ def _roofline(axes: Axes, roofline: Roofline, title: str) -> None:
         title=title,
     )  # fmt: skip
     axes.legend()
-    for axis in (axes.xaxis, axes.yaxis):
-        round_ticks(axis)
+    round_ticks(axes.xaxis, axes.yaxis)
 
 
 def _times(axes: Axes, table: SubGraphTable, state: int) -> None:

@@ -34,8 +34,7 @@ def draw_validation(validation: Validation) -> Figure:
             axes.plot([min(ends), max(ends)], [min(ends), max(ends)], color=COLOURS[-1], linewidth=0.8)
             axes.set_xscale("log")
             axes.set_yscale("log")
-            for axis in (axes.xaxis, axes.yaxis):
-                round_ticks(axis)
+            round_ticks(axes.xaxis, axes.yaxis)
             axes.set_xlabel(f"{label} latency on the machine, {unit}")
             axes.set_ylabel(f"in the simulator, {unit}")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(3, len(policies)))

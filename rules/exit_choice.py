@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats.array_types import Floats, Ints
+from ..formats.array_types import Bools, Floats, Ints
 from ..tables.exit_plan import Outcome
 from .exit_log import Log, levels_of
 from .exit_thresholds import ExitGoal, Setting, find_setting
@@ -66,11 +66,7 @@ class ExitChoice:
 
 
 def choose_exits(
-    log: Log,
-    stage_s: Floats,
-    goal: ExitGoal,
-    allowed: NDArray[np.bool_] | None = None,
-    sizes: Ints | None = None,
+    log: Log, stage_s: Floats, goal: ExitGoal, allowed: Bools | None = None, sizes: Ints | None = None
 ) -> ExitChoice:
     """Choose exits one after the other, each with its thresholds (Sections 6.1 to 6.4).
 
@@ -119,19 +115,14 @@ class _Behind(NamedTuple):
     """What is left behind an exit."""
 
     exit: int  # its candidate; 0 is the input
-    alive: NDArray[np.bool_]  # samples that move on
+    alive: Bools  # samples that move on
     settled: Floats  # score of each sample, where it left or else at the end
     batch: int  # samples of a batch
     cut: int | Ints  # size of each batch, or of all
 
 
 def _step(
-    log: Log,
-    levels: NDArray[np.uint8],
-    stage_s: Floats,
-    goal: ExitGoal,
-    allowed: NDArray[np.bool_] | None,
-    behind: _Behind,
+    log: Log, levels: NDArray[np.uint8], stage_s: Floats, goal: ExitGoal, allowed: Bools | None, behind: _Behind
 ) -> ChoiceStep:
     """Judge every candidate behind an exit, and take the best."""
     after, alive, settled, batch, cut = behind

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats.array_types import Floats
+from ..formats.array_types import Bools, Floats
 from ..traffic.measures import CONFIDENCE
 from .exit_log import Log, levels_of
 
@@ -62,10 +62,10 @@ def find_setting(
     log: Log,
     candidate: int,
     levels: NDArray[np.uint8],
-    alive: NDArray[np.bool_],
+    alive: Bools,
     goal: ExitGoal,
     settled: Floats,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: Bools | None = None,
 ) -> tuple[Setting, bool]:
     """Thresholds of a candidate that keep the precision and let most samples leave (Section 6.2).
 
@@ -90,13 +90,7 @@ def find_setting(
 
 
 def by_threshold(
-    log: Log,
-    candidate: int,
-    column: int,
-    levels: NDArray[np.uint8],
-    alive: NDArray[np.bool_],
-    goal: ExitGoal,
-    settled: Floats,
+    log: Log, candidate: int, column: int, levels: NDArray[np.uint8], alive: Bools, goal: ExitGoal, settled: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """By threshold: samples that leave at a candidate, summed scores of all answers, and the margin of these."""
     end, number, level = log.scores[:, -1], len(goal.thresholds), levels[:, candidate - 1, column][alive]
@@ -113,7 +107,7 @@ def by_threshold(
     return leaving(), total, precision_margin(total, squares, end, goal)
 
 
-def kept_thresholds(log: Log, goal: ExitGoal) -> NDArray[np.bool_]:
+def kept_thresholds(log: Log, goal: ExitGoal) -> Bools:
     """Whether each threshold of each candidate keeps the precision where it is the only exit.
 
     Shapes: returns (K, M, T).
@@ -131,5 +125,4 @@ def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: E
     if goal.guard != "bound":
         return margin
     assert squares is not None
-    least: Floats = margin - ONE_SIDED_95 * np.sqrt(np.maximum(squares - margin**2 / len(end), 0.0))
-    return least
+    return margin - ONE_SIDED_95 * np.sqrt(np.maximum(squares - margin**2 / len(end), 0.0))

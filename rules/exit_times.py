@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..formats.array_types import Floats, Ints
+from ..formats.array_types import Bools, Floats, Ints
 from .exit_log import Log
 from .exit_thresholds import Setting
 
@@ -25,7 +24,7 @@ NEARLY = 1e-9
 class Passage(NamedTuple):
     """Samples of a log that ran through exits in batches; each batch runs alone."""
 
-    leaves: NDArray[np.bool_]  # (E, N), who leaves at each exit
+    leaves: Bools  # (E, N), who leaves at each exit
     scores: Floats  # (N,), of the answers
     moving: Ints  # (E, batches), samples of each batch that move on behind each exit
     batch_s: Floats  # (batches,), time of each
@@ -44,7 +43,7 @@ class LogReplay(NamedTuple):
     moving: Ints  # (E, batches), samples of each batch that move on behind each exit
 
 
-def moving_on(staying: NDArray[np.bool_], batch: int | Ints) -> Ints:
+def moving_on(staying: Bools, batch: int | Ints) -> Ints:
     """Samples of each batch that move on, by the size of each.
 
     With one size for all, the last batch is left out if it is not whole.
@@ -143,13 +142,7 @@ def run_exits(log: Log, stage_s: Floats, batch: int | Ints, exits: Iterable[tupl
     )  # fmt: skip
 
 
-def replay_exits(
-    log: Log,
-    stage_s: Floats,
-    batch: int,
-    exits: Sequence[int],
-    settings: Sequence[Setting],
-) -> LogReplay:
+def replay_exits(log: Log, stage_s: Floats, batch: int, exits: Sequence[int], settings: Sequence[Setting]) -> LogReplay:
     """Figures of a log that runs through exits in whole batches.
 
     Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1).

@@ -14,49 +14,24 @@ EXPECTED = (
 
 
 class Admission(NamedTuple):
-    """A limit of the queue, a token bucket, or a request's own SLO.
+    """A limit of the queue, a token bucket, or a request's own SLO."""
 
-    Attributes
-    ----------
-    limit : float
-        A request that finds this number waiting for its network is refused, unless fewer wait than lanes are idle;
-        infinite where there is none.
-    rate_per_s, burst : float
-        Tokens that a bucket gets a second, and that it holds at most, also at first; a request takes one or is refused.
-        Without a bucket, 0 and infinite.
-    newest : bool
-        Whether, at the limit, the oldest request that waits is dropped, and the one that arrives waits in its place.
-    batch : float
-        If a request that cannot be in time is refused, the size of the batches in which requests are expected to be
-        served; else 0.
-    """
-
+    # a request that finds this number waiting for its network is refused, unless fewer wait than lanes are idle;
+    # infinite where there is none
     limit: float = math.inf
+    # tokens that a bucket gets a second, and that it holds at most, also at first; a request takes one or is refused.
+    # Without a bucket, 0 and infinite
     rate_per_s: float = 0.0
     burst: float = math.inf
+    # whether, at the limit, the oldest request that waits is dropped, and the one that arrives waits in its place
     newest: bool = False
+    # if a request that cannot be in time is refused, the size of the batches in which requests are expected to be
+    # served; else 0
     batch: float = 0
 
 
 def parse_admission(text: str, what: str = "policy: admit") -> Admission:
     """Read ``queue:N``, ``newest:N``, ``bucket:RATE:BURST`` or ``in_time:B``, which is ``in_time`` where B is 1.
-
-    Parameters
-    ----------
-    text : str
-        The rule.
-    what : str
-        Name of the parameter, for the fault.
-
-    Returns
-    -------
-    Admission
-        The rule, as numbers.
-
-    Raises
-    ------
-    InputError
-        If it is none of these, or a number is out of its range.
 
     Examples
     --------

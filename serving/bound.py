@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import memoized
+from ..formats.array_types import Floats, Ints
 from ..jit import compiled
 from ..tables.latency import LatencyTable
 from ..traffic.traffic import Traffic, places
@@ -29,12 +29,12 @@ class Trades(NamedTuple):
     follows the lower convex hull of each layer's points (T_l^b, T_l^b/b), steepest piece of all layers first.
     """
 
-    first_s: NDArray[np.float64]  # (2, E): latency and NPU time of each stage in its fastest batches
-    stage: NDArray[np.int64]  # (N,): the stage of each piece, counted from 1, the steepest piece first
-    more_s: NDArray[np.float64]  # (2, N): latency and NPU time that a piece adds
+    first_s: Floats  # (2, E): latency and NPU time of each stage in its fastest batches
+    stage: Ints  # (N,): the stage of each piece, counted from 1, the steepest piece first
+    more_s: Floats  # (2, N): latency and NPU time that a piece adds
 
     @classmethod
-    def of(cls, stage: NDArray[np.int64], time_s: NDArray[np.float64]) -> Trades:
+    def of(cls, stage: Ints, time_s: Floats) -> Trades:
         """From the stage of each layer, and its times for b = 1..b_max. Shapes: (L,), (L, b_max)."""
         largest = time_s.shape[1] - np.argmin(time_s[:, ::-1], axis=1)  # of the batch sizes with which it is fastest
         latency_s = time_s.min(axis=1)
@@ -43,7 +43,7 @@ class Trades(NamedTuple):
         order = np.lexsort((*more_s[::-1], slope))
         return cls(first_s, stage[layer.astype(np.int64)][order], np.array([values[order] for values in more_s]))
 
-    def work(self, ends: NDArray[np.int64], limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def work(self, ends: Ints, limit_s: Floats) -> Floats:
         """NPU time of samples that leave at a place each, within a limit each; infinite where it cannot be kept.
 
         Places are stages, and behind them further runs of the last one. Shapes: (N,), counted from 1, and (N,).
@@ -52,18 +52,12 @@ class Trades(NamedTuple):
             places_ = np.arange(1, ends.max() + 1)
             return self.work(places_, np.full(len(places_), limit_s[0]))[ends - 1]
         limit_s = np.ascontiguousarray(limit_s)
-        work_s: NDArray[np.float64] = _least_work(self.first_s, self.stage, self.more_s, ends, limit_s)
+        work_s: Floats = _least_work(self.first_s, self.stage, self.more_s, ends, limit_s)
         return work_s
 
 
 @compiled("float64[:](float64[:, ::1], int64[::1], float64[:, ::1], int64[::1], float64[::1])")
-def _least_work(
-    first_s: NDArray[np.float64],
-    stage: NDArray[np.int64],
-    more_s: NDArray[np.float64],
-    ends: NDArray[np.int64],
-    limit_s: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def _least_work(first_s: Floats, stage: Ints, more_s: Floats, ends: Ints, limit_s: Floats) -> Floats:
     """NPU time of each sample by trades; most have a limit and a place that an earlier one had."""
     last, works_s, known_s = first_s.shape[1], np.empty(ends.size), np.full(ends.max() + 1 if ends.size else 1, np.nan)
     for sample in range(ends.size):
@@ -93,9 +87,7 @@ def _least_work(
     return works_s
 
 
-def least_work(
-    table: LatencyTable, exits: NDArray[np.int64], steps: NDArray[np.int64] | int, slo_s: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def least_work(table: LatencyTable, exits: Ints, steps: Ints | int, slo_s: Floats) -> Floats:
     """The least NPU time that each request needs to meet its objective.
 
     Several lanes do at most :attr:`LatencyTable.speedup` times as much work in a second.
@@ -111,7 +103,7 @@ def _trades(table: LatencyTable) -> Trades:
 
 
 @compiled("float64[:, :](float64[:, ::1])")
-def _hulls(time_s: NDArray[np.float64]) -> NDArray[np.float64]:
+def _hulls(time_s: Floats) -> Floats:
     """Pieces of the lower convex hull of the points (T_l^b, T_l^b/b) of each layer.
 
     Shapes: ``time_s`` (L, b_max), returns (4, N): slope, latency, share, and the layer.
@@ -148,9 +140,7 @@ since the machine was last idle."""
 
 
 @compiled("int64(float64[::1], float64[::1], float64[::1], int64)")
-def least_tardy(
-    release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_s: NDArray[np.float64], most: int
-) -> int:
+def least_tardy(release_s: Floats, due_s: Floats, work_s: Floats, most: int) -> int:
     """Least number of jobs that miss their due times: Kise, Ibaraki and Mine (Operations Research, 1978).
 
     A job is due no earlier than those before it. The count ends once it is more than ``most``.
@@ -201,9 +191,7 @@ def least_tardy(
 
 
 @compiled("int64(float64[::1], float64[::1], float64[::1], int64)")
-def tardy_in_order(
-    release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_s: NDArray[np.float64], most: int
-) -> int:
+def tardy_in_order(release_s: Floats, due_s: Floats, work_s: Floats, most: int) -> int:
     """Jobs that miss their due times if each is left out that would, one after the other: at least the least number.
 
     The count ends once it is more than ``most``.
@@ -222,7 +210,7 @@ def tardy_in_order(
     return tardy
 
 
-def least_tardy_at_once(due_s: NDArray[np.float64], work_s: NDArray[np.float64]) -> int:
+def least_tardy_at_once(due_s: Floats, work_s: Floats) -> int:
     """Least number of jobs that miss their due times, if all are released at time 0 (Moore, Management Science, 1968).
 
     It finds what :func:`least_tardy` finds, whose time would grow with the square of the number of jobs.
@@ -266,33 +254,17 @@ def least_violations(replay: Replay) -> int:
     return late
 
 
-def least_late(
-    table: LatencyTable, traffic: Traffic, longer_than_s: NDArray[np.float64], until_s: float = math.inf
-) -> int:
-    """Requests that take longer than a time each, or than there is left, under every scheduler.
+def least_late(table: LatencyTable, traffic: Traffic, longer_than_s: Floats, until_s: float = math.inf) -> int:
+    """Requests that surely take longer than a time each, or than there is left before ``until_s``.
 
-    Parameters
-    ----------
-    table : LatencyTable
-        Times of the design.
-    traffic : Traffic
-        Requests that arrive by themselves, with their exits.
-    longer_than_s : (N,) ndarray of float64
-        The time of each.
-    until_s : float
-        When the simulation is stopped.
-
-    Returns
-    -------
-    int
-        A lower bound, as of :func:`least_violations`.
+    A lower bound, as of :func:`least_violations`; requests arrive by themselves. Shapes: ``longer_than_s`` (N,).
     """
     steps = table.exits[-1].steps if traffic.trace.steps is None else traffic.trace.steps
     host_s = 0.0 if table.host is None else table.host.before_s + table.host.after_s
     # of the time of a request, or of the device
     beside_s, kept_s = (host_s, 0.0) if table.host is not None and table.host.overlaps else (0.0, host_s)
 
-    def work_of(limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def work_of(limit_s: Floats) -> Floats:
         return least_work(table, traffic.exits, steps, limit_s - kept_s) + kept_s
 
     return late_jobs(traffic, longer_than_s - beside_s, work_of, until_s)
@@ -300,8 +272,8 @@ def least_late(
 
 def late_jobs(
     traffic: Traffic,
-    longer_than_s: NDArray[np.float64],
-    work_of: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    longer_than_s: Floats,
+    work_of: Callable[[Floats], Floats],
     until_s: float = math.inf,
     most: int | None = None,
 ) -> int:

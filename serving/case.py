@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, memoized
+from ..formats.array_types import Floats, Ints
 from ..tables.latency import LatencyTable
 from ..tables.layer_use import Segments
 from ..tables.reuse import SubNetEntry
@@ -90,7 +91,7 @@ class Case:
             ON_DEADLINE[self.scheduler.on_deadline], left_s, refused, bool(lost["dropped"]),
         )  # fmt: skip
 
-    def _sent(self, run: LoopRun, until_s: float) -> slice | NDArray[np.int64]:
+    def _sent(self, run: LoopRun, until_s: float) -> slice | Ints:
         """The requests that arrived, in order of arrival; they are the first ones where there is one source."""
         terms = self.terms
         if terms is None or not self.offered.clients:
@@ -105,7 +106,7 @@ class Case:
         sent_s = sent_at(terms, run.work.requests.arrival_s[joined], joined)
         return joined[np.argsort(sent_s, kind="stable")]
 
-    def _check_ready(self, numbers: NDArray[np.int64], until_s: float) -> None:
+    def _check_ready(self, numbers: Ints, until_s: float) -> None:
         """Refuse clients that had no request left before they stop to send, given each network's requests."""
         assert self.terms is not None
         ends = zip(self.terms.sources, np.cumsum(numbers), self.offered.names, numbers, strict=True)
@@ -225,7 +226,7 @@ def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
     return exits - 1
 
 
-def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | float, **stated: NDArray[Any]) -> Any:
+def requests_of(arrival_s: Floats, slo_s: Floats | float, **stated: NDArray[Any]) -> Any:
     """Requests that have not begun, with what they state, as :data:`Requests`; no memory for what stays 0."""
     count = len(arrival_s)
     known = {name: np.require(values, float, ["C", "W"]) for name, values in {**stated, "arrival_s": arrival_s}.items()}

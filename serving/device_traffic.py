@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, brief
+from ..formats.array_types import Floats, Ints
 from ..tables.latency import LatencyTable
 from ..traffic.clients import Clients
 from ..traffic.randomness import NETWORKS, stream
@@ -44,7 +45,7 @@ class DeviceTraffic:
     """
 
     names: tuple[str, ...]
-    network: NDArray[np.int64]
+    network: Ints
     parts: tuple[Traffic, ...]
     whole: Traffic
     seeds: tuple[int, ...] = ()
@@ -70,7 +71,7 @@ class DeviceTraffic:
         """The first requests."""
         return self.at(slice(count))
 
-    def at(self, rows: slice | NDArray[np.int64]) -> DeviceTraffic:
+    def at(self, rows: slice | Ints) -> DeviceTraffic:
         """Requests in another order; of each network its first ones, in theirs."""
         if isinstance(rows, slice) and rows.stop == len(self):
             return self
@@ -89,10 +90,10 @@ class DeviceTraffic:
         parts = tuple(replace(part, trace=trace) for part, trace in zip(self.parts, later, strict=True))
         return replace(self, parts=parts, whole=clients.send(self.whole, seed))
 
-    def served_at(self, arrival_s: NDArray[np.float64], exits: NDArray[np.int64]) -> DeviceTraffic:
+    def served_at(self, arrival_s: Floats, exits: Ints) -> DeviceTraffic:
         """The requests with the arrivals and the exits that came about."""
 
-        def came(traffic: Traffic, arrival_s: NDArray[np.float64], exits: NDArray[np.int64]) -> Traffic:
+        def came(traffic: Traffic, arrival_s: Floats, exits: Ints) -> Traffic:
             return replace(traffic, trace=replace(traffic.trace, arrival_s=arrival_s), exits=exits)
 
         masks = [self.network == number for number in range(len(self.parts))]
@@ -100,7 +101,7 @@ class DeviceTraffic:
         return replace(self, whole=came(self.whole, arrival_s, exits), parts=parts)
 
 
-def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.random.Generator) -> NDArray[np.int64]:
+def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.random.Generator) -> Ints:
     """The network of each request, counted from 0: the one that it states, or drawn by shares."""
     if trace.network is None:
         shares = np.array([network.share for network in networks])
@@ -118,7 +119,7 @@ def network_of(trace: Trace, networks: Sequence[ServedNetwork], random: np.rando
     return numbers
 
 
-def draw_networks(trace: Trace, networks: Sequence[ServedNetwork], seed: int) -> tuple[list[int], NDArray[np.int64]]:
+def draw_networks(trace: Trace, networks: Sequence[ServedNetwork], seed: int) -> tuple[list[int], Ints]:
     """The seed of what each network draws, and the network of each request."""
     random = stream(seed, NETWORKS)
     return random.integers(10**9, size=len(networks)).tolist(), network_of(trace, networks, random)
@@ -188,7 +189,7 @@ def _of_each(networks: Sequence[ServedNetwork], make: Callable[[int], Traffic]) 
 
 
 def _joined(
-    networks: Sequence[ServedNetwork], number_of: NDArray[np.int64], parts: Sequence[Traffic], trace: Trace,
+    networks: Sequence[ServedNetwork], number_of: Ints, parts: Sequence[Traffic], trace: Trace,
     seeds: Sequence[int],
 ) -> DeviceTraffic:  # fmt: skip
     """The requests of all networks, which ``trace`` has in their order."""
@@ -247,7 +248,7 @@ def _with_own_traffic(networks: Sequence[ServedNetwork], requests: Requests) -> 
     return replace(traffic, whole=replace(traffic.whole, think_s=think_s), clients=clients, stop_s=stop_s)
 
 
-def _think_of(traffic: Traffic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _think_of(traffic: Traffic) -> tuple[Floats, Floats]:
     """For how long clients think before their first requests, and after each request; without clients 0."""
     think_s = np.zeros(len(traffic)) if traffic.think_s is None else traffic.think_s
     return think_s[: traffic.clients], think_s[traffic.clients :]
@@ -275,7 +276,7 @@ def _prepared(network: ServedNetwork, requests: Requests, trace: Trace, seed: in
     return replace(traffic, origin=f"{traffic.origin}{drawn}")
 
 
-def merged(network: NDArray[np.int64], values: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def merged(network: Ints, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Values of the requests of each network, in the order of all requests."""
     joined = np.empty(len(network), np.result_type(*values))
     for number, own in enumerate(values):

@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..formats.array_types import Floats, Ints
 
@@ -38,7 +38,7 @@ class Evidence:
         self.gain = path[:, -1] - least[:, -1]
         self.batches += gains.shape[1]
 
-    def found(self, fewest: int) -> NDArray[np.int64]:
+    def found(self, fewest: int) -> Ints:
         """Bets that gained enough, on at least this number of batches."""
         return np.flatnonzero((self.gain >= self.enough) & (self.batches - self.since >= fewest))
 
@@ -47,8 +47,7 @@ def on_share(hits: ArrayLike, of: ArrayLike, share: Floats | float, odds: float)
     """Gains of a bet that the odds of a hit have changed by a factor."""
     other = odds * share / (1 - share + odds * share)
     hit, number = np.asarray(hits, dtype=np.float64), np.asarray(of, dtype=np.float64)
-    gains: Floats = hit * np.log(other / share) + (number - hit) * np.log((1 - other) / (1 - share))
-    return gains
+    return hit * np.log(other / share) + (number - hit) * np.log((1 - other) / (1 - share))
 
 
 def on_mean(values: Floats, stake: float) -> Floats:
@@ -86,5 +85,4 @@ def on_rate(arrived: Ints, span_s: Floats, rate: Rate, factor: float, deviations
     Requests that come together count as one.
     """
     per_s = rate.per_s * math.exp(math.copysign(deviations * rate.deviation, factor - 1))
-    gains: Floats = (arrived * math.log(factor) - (factor - 1) * per_s * span_s) / rate.together
-    return gains
+    return (arrived * math.log(factor) - (factor - 1) * per_s * span_s) / rate.together

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
+from ..formats.array_types import Floats, Ints
 from ..jit import compiled
 from ..platforms.host import Host
 from ..tables.latency import LatencyTable
@@ -25,10 +25,10 @@ BEFORE, AFTER = range(2)  # places among the times of a network
 class Hosting(NamedTuple):
     """State of the host; where it takes no time, all are empty."""
 
-    times_s: NDArray[np.float64]  # (2 * K,): before and after, of each network
-    sent_s: NDArray[np.float64]  # (N,): when each was sent, if the host overlaps; ``arrival_s`` is when it joins
-    prepared: NDArray[np.int64]  # a heap of the requests on the host, by when they join
-    held: NDArray[np.int64]  # (1,): entries of the heap
+    times_s: Floats  # (2 * K,): before and after, of each network
+    sent_s: Floats  # (N,): when each was sent, if the host overlaps; ``arrival_s`` is when it joins
+    prepared: Ints  # a heap of the requests on the host, by when they join
+    held: Ints  # (1,): entries of the heap
 
 
 HOSTING = types.NamedTuple((types.float64[::1], types.float64[::1], types.int64[::1], types.int64[::1]), Hosting)
@@ -101,7 +101,7 @@ def outputs_s(count, number, terms):
     return terms.hosting.times_s[2 * number + AFTER] * count if keeps_lane(terms) else 0.0
 
 
-def known_times(table: LatencyTable) -> NDArray[np.float64]:
+def known_times(table: LatencyTable) -> Floats:
     """The times between exits that policies reckon with: of a lane that waits for the host, with its times.
 
     Of a last stage that repeats, they have no times behind it, which are for its last step only.
@@ -115,9 +115,9 @@ def known_times(table: LatencyTable) -> NDArray[np.float64]:
     return times_s
 
 
-def sent_at(terms: Any, arrival_s: NDArray[np.float64], numbers: Any) -> NDArray[np.float64]:
+def sent_at(terms: Any, arrival_s: Floats, numbers: Any) -> Floats:
     """When requests of these numbers were sent, given when they joined their queues."""
-    sent_s: NDArray[np.float64] = terms.hosting.sent_s
+    sent_s: Floats = terms.hosting.sent_s
     return sent_s[numbers] if sent_s.size else arrival_s
 
 

@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..formats.array_types import Floats, Ints
+from ..formats.array_types import Bools, Floats, Ints
 from ..rules.exit_choice import ExitChoice, choose_exits
 from ..rules.exit_log import Log
 from ..rules.exit_thresholds import ExitGoal, kept_thresholds
@@ -275,7 +274,7 @@ class Judge:
         longer = self._run(batches, exits).summed_s > (1 + doubt.cost) * run.summed_s
         return self.exits if longer and self._may_do(batches, self.exits, doubt.deviations) else exits
 
-    def _choose(self, batches: Batches, goal: ExitGoal, kept: NDArray[np.bool_] | None) -> Exits:
+    def _choose(self, batches: Batches, goal: ExitGoal, kept: Bools | None) -> Exits:
         goal = replace(goal, slow=float(self.limit[batches.sizes].mean()))
         return Exits.of(choose_exits(batches.log, self.stage_s, goal, kept, batches.sizes))
 

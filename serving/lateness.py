@@ -4,10 +4,9 @@ import math
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
+from ..formats.array_types import Floats, Ints
 from ..jit import FunctionAddress, compile_for, compiled
 from .event_loop import OK, SIGNATURES
 from .policies.interface import DECIDE
@@ -33,10 +32,10 @@ class Played(NamedTuple):
 class LateLimits(NamedTuple):
     """How many requests of a run may take longer than a time, for L such limits."""
 
-    arrival_s: NDArray[np.float64]  # (N,), as they are offered, or as clients send them
-    longer_than_s: NDArray[np.float64]  # (L, N)
-    allowed: NDArray[np.int64]  # (L,)
-    counts: NDArray[np.int64]  # (L, 2): what a run has counted so far
+    arrival_s: Floats  # (N,), as they are offered, or as clients send them
+    longer_than_s: Floats  # (L, N)
+    allowed: Ints  # (L,)
+    counts: Ints  # (L, 2): what a run has counted so far
 
 
 _f1, _i1, _f2, _i2 = types.float64[::1], types.int64[::1], types.float64[:, ::1], types.int64[:, ::1]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats.array_types import Bools, Floats, Ints
 from .one_run import OneRun, nearest_rank
 from .outcome import DeviceUse, Replay
 from .saturation import saturation_of
@@ -63,7 +64,7 @@ def _share(value: float) -> float:
     return nearest if abs(value - nearest) < 1e-9 else value
 
 
-def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float) -> StageSummary:
+def _stage(replay: Replay, stage: int, run_s: Floats, span_s: float) -> StageSummary:
     here = replay.use.segments.stage == stage
     by_batch = replay.launches[:, here].sum(axis=(0, 1))
     runs = int(by_batch.sum())
@@ -73,7 +74,7 @@ def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float
 
 
 def _exit(
-    number: int, exits: NDArray[np.int64], returned: NDArray[np.bool_], latency_s: NDArray[np.float64],
+    number: int, exits: Ints, returned: Bools, latency_s: Floats,
     right: NDArray[Any] | None,
 ) -> ExitSummary:  # fmt: skip
     """Figures of an exit, from the exit of each request, who returned, latencies, and whether answers are right."""
@@ -98,7 +99,7 @@ def _deadlines(replay: Replay, right: NDArray[Any] | None) -> DeadlineSummary | 
     )  # fmt: skip
 
 
-def _host(replay: Replay, returned: NDArray[np.bool_]) -> HostSummary | None:
+def _host(replay: Replay, returned: Bools) -> HostSummary | None:
     """The host's part of the latency of requests that returned."""
     hosts = [use.table.host for use in replay.uses]
     stated = next((host for host in hosts if host is not None), None)
@@ -109,7 +110,7 @@ def _host(replay: Replay, returned: NDArray[np.bool_]) -> HostSummary | None:
     return HostSummary(time_s, time_s / float(replay.latency_s[returned].mean()), stated.overlaps)
 
 
-def variance_within(batch: NDArray[np.int64], values: NDArray[Any]) -> float:
+def variance_within(batch: Ints, values: NDArray[Any]) -> float:
     """Mean over batches of the variance of a value in each batch."""
     inside = batch > 0
     members, own = batch[inside], values[inside].astype(np.float64)

@@ -130,7 +130,7 @@ class NetworkKeys(Strict):
     threshold: Annotated[str | None, BeforeValidator(_as_text)] = None
     share: Annotated[float, Field(ge=0)] = 1.0
     weight: Annotated[float, Field(gt=0)] = 1.0
-    switch: str | None = None
+    switch: str = "0"
     admit: str | None = None
     cores: list[int] | None = None
     priority: int | None = None
@@ -157,7 +157,7 @@ class NetworkKeys(Strict):
             threshold=None if self.threshold is None else parse_thresholds(self.threshold),
             share=self.share,
             weight=self.weight,
-            switch_s=0.0 if self.switch in (None, "0") else parse_duration(str(self.switch), "switch"),
+            switch_s=parse_duration(self.switch, "switch", zero=True),
             admit=self.admit,
             cores=self.cores,
             priority=self.priority,
@@ -176,7 +176,7 @@ class NetworkKeys(Strict):
             trace=None if self.trace is None else folder / self.trace,
             rate_per_s=self.rate,
             frames_per_s=self.fps,
-            jitter_s=0.0 if self.jitter in (None, "0") else parse_duration(str(self.jitter), "jitter"),
+            jitter_s=0.0 if self.jitter is None else parse_duration(self.jitter, "jitter", zero=True),
             clients=clients,
             count=self.count,
             lasts_s=lasts_s,

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats.array_types import Bools, Floats, Ints
 from .statistics import Interval, share_interval, standard_errors
 
-Values = NDArray[np.float64] | NDArray[np.bool_]
+Values = Floats | Bools
 
 PARTS = 10
 """Parts that give the variance: few, because they must be long; Student's t with 9 degrees of freedom is 2.26."""
@@ -38,12 +39,12 @@ def requests_for(quantile: float) -> int:
     return math.ceil(RARE / min(quantile, 1 - quantile) - 1e-9)
 
 
-def _above(values: Values | float, others: Values | float) -> NDArray[np.bool_]:
+def _above(values: Values | float, others: Values | float) -> Bools:
     """Mask of values that are larger by more than rounding, in which equal times differ as the clock advances."""
     return np.asarray(values) > np.multiply(others, 1 + ROUNDING)
 
 
-def nearest_rank(ordered: NDArray[np.float64], quantile: float) -> float:
+def nearest_rank(ordered: Floats, quantile: float) -> float:
     """Percentile of sorted values: the least of them that as large a share does not exceed."""
     return float(ordered[max(0, math.ceil(quantile * len(ordered) - 1e-9) - 1)])
 
@@ -63,7 +64,7 @@ class OneRun:
     interval.  ``independent`` is the number of independent requests that the run is worth for the median.
     """
 
-    def __init__(self, latency_s: NDArray[np.float64], fresh: NDArray[np.bool_], *, at_once: bool = False) -> None:
+    def __init__(self, latency_s: Floats, fresh: Bools, *, at_once: bool = False) -> None:
         self.latency_s = latency_s
         self.ordered_s = np.sort(latency_s)
         self._count = len(latency_s)
@@ -110,7 +111,7 @@ class OneRun:
         least = square * RARE / min(self.independent, other.independent) ** 2
         return RunInterval(_mean_of_parts(differences, starts, max(self._t, other._t), least), 0)
 
-    def share(self, chosen: NDArray[np.bool_]) -> RunInterval:
+    def share(self, chosen: Bools) -> RunInterval:
         """The share of requests with a property: Wilson's interval, with the number of independent requests."""
         if self.independent < LEAST:
             return self._too_short(LEAST, self._told)
@@ -140,12 +141,12 @@ class OneRun:
         unit = 10 ** max(0, len(str(more)) - 2)
         return RunInterval(None, max(1, -(-more // unit)) * unit)
 
-    def _worth(self, chosen: NDArray[np.bool_]) -> float:
+    def _worth(self, chosen: Bools) -> float:
         """Number of independent requests that the run is worth for a share; at most that for the median."""
         return min(self.independent, self._count / dependence(chosen, self._starts))
 
 
-def part_starts(fresh: NDArray[np.bool_], parts: int) -> NDArray[np.int64]:
+def part_starts(fresh: Bools, parts: int) -> Ints:
     """Cut a run into parts of about the same length, where the system was empty if it was."""
     equal = np.arange(parts + 1) * len(fresh) // parts
     fresh_at = np.append(np.flatnonzero(fresh), len(fresh))
@@ -155,7 +156,7 @@ def part_starts(fresh: NDArray[np.bool_], parts: int) -> NDArray[np.int64]:
     return starts
 
 
-def dependence(values: NDArray[np.generic], starts: NDArray[np.int64]) -> float:
+def dependence(values: NDArray[np.generic], starts: Ints) -> float:
     """Factor by which the variance of a mean is larger than if the values were independent; at least 1."""
     numbers = values.astype(np.float64)
     alone = len(values) * float(numbers.var())
@@ -165,14 +166,14 @@ def dependence(values: NDArray[np.generic], starts: NDArray[np.int64]) -> float:
     return max(1.0, parts / (parts - 1) * float((_excess(numbers, starts) ** 2).sum()) / alone)
 
 
-def _excess(values: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _excess(values: Floats, starts: Ints) -> Floats:
     """Sum of each part, less what it would be if all parts had the same mean."""
     sizes = np.diff(starts, append=len(values))
-    sums: NDArray[np.float64] = np.add.reduceat(values, starts)
+    sums: Floats = np.add.reduceat(values, starts)
     return sums - float(values.mean()) * sizes
 
 
-def _mean_of_parts(values: NDArray[np.float64], starts: NDArray[np.int64], t: float, least: float) -> Interval:
+def _mean_of_parts(values: Floats, starts: Ints, t: float, least: float) -> Interval:
     """Student's interval of a mean, corrected for skewness, from its parts; its variance is at least ``least``."""
     count, mean = len(values), float(values.mean())
     excess = _excess(values, starts)

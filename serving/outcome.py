@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import brief, first_rows
+from ..formats.array_types import Bools, Floats, Ints
 from ..tables.latency import LatencyTable
 from ..tables.layer_use import Segments
 from ..traffic.request_columns import REQUEST_COLUMNS
@@ -23,22 +24,22 @@ from .device_traffic import DeviceTraffic, merged
 class Runs:
     """Every run of a segment, in order of time; recorded only if asked for."""
 
-    begin_s: NDArray[np.float64]  # (M,): start and end of each run
-    end_s: NDArray[np.float64]
+    begin_s: Floats  # (M,): start and end of each run
+    end_s: Floats
     # (M,): 0-based segment, batch size, level in the stack from 0, flags of :mod:`.batches`, lane
-    segment: NDArray[np.int64]
-    batch: NDArray[np.int64]
-    level: NDArray[np.int64]
-    flags: NDArray[np.int64]
-    lane: NDArray[np.int64]
-    members: NDArray[np.int64]  # (sum of batch,): the requests of each run, by index, one run after the other
+    segment: Ints
+    batch: Ints
+    level: Ints
+    flags: Ints
+    lane: Ints
+    members: Ints  # (sum of batch,): the requests of each run, by index, one run after the other
 
     @property
-    def firsts(self) -> NDArray[np.int64]:
+    def firsts(self) -> Ints:
         """The first request of each run; all requests of a run are of one network."""
         return np.asarray(self.members[np.cumsum(self.batch) - self.batch])
 
-    def of(self, network: NDArray[np.int64], number: int) -> Runs:
+    def of(self, network: Ints, number: int) -> Runs:
         """The runs of one network; their members are counted among its own requests."""
         mine = network[self.members] == number
         here = network[self.firsts] == number
@@ -75,15 +76,15 @@ class DeviceUse:
 
     table: LatencyTable
     segments: Segments
-    launches: NDArray[np.int64]
-    cut: NDArray[np.float64]
+    launches: Ints
+    cut: Floats
     preemptions: int
     scheduler_calls: int
     scheduler_s: float
     overhead_s: float = 0.0
 
     @property
-    def ran(self) -> NDArray[np.float64]:
+    def ran(self) -> Floats:
         """Number of runs of each segment by variant and batch size; a run that was cut off counts as the share done."""
         return self.launches - self.cut
 
@@ -133,19 +134,19 @@ class Replay:
     arrived: DeviceTraffic
     offered: DeviceTraffic
     uses: tuple[DeviceUse, ...]
-    start_s: NDArray[np.float64]
-    finish_s: NDArray[np.float64]
-    stalled_s: NDArray[np.float64]
+    start_s: Floats
+    finish_s: Floats
+    stalled_s: Floats
     preempted: NDArray[np.int32]
-    variant: NDArray[np.int64]
-    batch: NDArray[np.int64]
+    variant: Ints
+    batch: Ints
     until_s: float
     lanes: int = 1
     between: str = "fcfs"
     runs: Runs | None = None
     on_deadline: str = "serve"
-    left_s: NDArray[np.float64] | None = None
-    refused: NDArray[np.bool_] | None = None
+    left_s: Floats | None = None
+    refused: Bools | None = None
     drops: bool = False
 
     __repr__ = brief
@@ -162,7 +163,7 @@ class Replay:
         return [(number, name) for number, name in enumerate(self.names) if name]
 
     @property
-    def network(self) -> NDArray[np.int64]:
+    def network(self) -> Ints:
         """The network of each request, counted from 0."""
         return self.arrived.network
 
@@ -204,7 +205,7 @@ class Replay:
         return self.use.table
 
     @property
-    def launches(self) -> NDArray[np.int64]:
+    def launches(self) -> Ints:
         """Runs of each segment of the only network, by variant and batch size."""
         return self.use.launches
 
@@ -224,12 +225,12 @@ class Replay:
         return sum(use.overhead_s for use in self.uses)
 
     @property
-    def subnet(self) -> NDArray[np.int64]:
+    def subnet(self) -> Ints:
         """The SubNet that served each request of the only network; 0 if there is none, or it has not started."""
         return np.unravel_index(self.variant, self.table.axes)[1]
 
     @property
-    def state(self) -> NDArray[np.int64]:
+    def state(self) -> Ints:
         """The state of the device in which each request of the only network was served."""
         return np.unravel_index(self.variant, self.table.axes)[0]
 
@@ -245,7 +246,7 @@ class Replay:
         return merged(self.network, known)
 
     @property
-    def depths(self) -> NDArray[np.int64]:
+    def depths(self) -> Ints:
         """Depth of each request in its network: its exit; the last one counts once for each step."""
         depths = []
         for part in self.by_network:
@@ -254,35 +255,35 @@ class Replay:
         return merged(self.network, depths)
 
     @property
-    def latency_s(self) -> NDArray[np.float64]:
+    def latency_s(self) -> Floats:
         """Latency of each request, from its arrival to its return; infinite if it did not return."""
         return self.finish_s - self.traffic.trace.arrival_s
 
     @property
-    def begun(self) -> NDArray[np.int64]:
+    def begun(self) -> Ints:
         """The requests that were begun, in that order."""
         order = np.argsort(self.start_s, kind="stable")
         return order[: int(np.isfinite(self.start_s).sum())]
 
     @property
-    def fresh(self) -> NDArray[np.bool_]:
+    def fresh(self) -> Bools:
         """True for each request that found the system empty when it arrived."""
         arrival_s = self.traffic.trace.arrival_s
         return np.append(True, np.maximum.accumulate(self.gone_s)[:-1] <= arrival_s[1:])
 
     @property
-    def gone_s(self) -> NDArray[np.float64]:
+    def gone_s(self) -> Floats:
         """When each request left the queue or the NPU for good; infinite if the simulation was stopped before."""
         return self.finish_s if self.left_s is None else self.left_s
 
     @property
-    def dropped(self) -> NDArray[np.bool_]:
+    def dropped(self) -> Bools:
         """True for each request that was dropped: at its deadline, or by a newer one."""
         lost = np.isinf(self.finish_s) & np.isfinite(self.gone_s)
         return lost if self.refused is None else lost & ~self.refused
 
     @property
-    def asked_again(self) -> NDArray[np.bool_]:
+    def asked_again(self) -> Bools:
         """True for each request that was turned away and that its client sends again, as the next one."""
         sent = np.isinf(self.offered.whole.trace.arrival_s)  # as only clients leave them
         if not sent.any():
@@ -293,7 +294,7 @@ class Replay:
         return turned_away & (self.gone_s < self.traffic.trace.arrival_s + self.traffic.slo_s)
 
     @property
-    def joined_s(self) -> NDArray[np.float64]:
+    def joined_s(self) -> Floats:
         """When each request came to the queue: on its arrival, or when a host that overlaps has prepared its input."""
         arrival_s, hosts = self.traffic.trace.arrival_s, [use.table.host for use in self.uses]
         if not any(host is not None and host.overlaps for host in hosts):
@@ -302,19 +303,19 @@ class Replay:
         return np.asarray(arrival_s + before_s[self.network])
 
     @property
-    def left_queue_s(self) -> NDArray[np.float64]:
+    def left_queue_s(self) -> Floats:
         """When each request stopped to wait: it entered the NPU, was dropped, or was refused."""
         return np.minimum(self.start_s, self.gone_s)
 
     @property
-    def early(self) -> NDArray[np.bool_]:
+    def early(self) -> Bools:
         """True for each request that returned at its deadline, with the answer of an exit before its own."""
         if self.on_deadline != "answer":
             return np.zeros(len(self.finish_s), dtype=np.bool_)
         return np.isfinite(self.finish_s) & (self.traffic.exits < self.offered.whole.exits)
 
     @property
-    def violated(self) -> NDArray[np.bool_]:
+    def violated(self) -> Bools:
         """True for each request that took longer than its SLO, or did not return; those refused are among them."""
         return self.finish_s > self.traffic.trace.arrival_s + self.traffic.slo_s  # due times as the policy sees them
 

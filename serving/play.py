@@ -12,20 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import is_jitted
-from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..formats.array_types import Floats
 from ..jit import FunctionAddress, as_python, compile_for
 from .batches import HANDS_OUT
-from .event_loop import (
-    FAULTS,
-    OK,
-    SIGNATURES,
-    run_beside,
-    run_events,
-    run_on_terms,
-    run_plain,
-)
+from .event_loop import FAULTS, OK, SIGNATURES, run_beside, run_events, run_on_terms, run_plain
 from .lateness import TOO_LATE, LateLimits, Played, run_unless_late, unless_late
 from .outcome import Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy
@@ -212,7 +204,7 @@ class CutOff(NamedTuple):
     """Work that had begun and was not done when a simulation was stopped."""
 
     # (V, S, B + 1): the share that is missing of each run, by variant, segment and batch size
-    launches: NDArray[np.float64]
+    launches: Floats
     overhead_s: float  # missing time of gathers, delays and slowdowns, and of scheduler calls
     call_s: float
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats.array_types import Bools, Ints
 from .case import Case
 from .deadlines import DUE
 from .state import Record, RequestArrays, State
 from .terms import Terms
 
 
-def forget_returned(case: Case, work: RequestArrays, state: State, record: Record) -> NDArray[np.int64]:
+def forget_returned(case: Case, work: RequestArrays, state: State, record: Record) -> Ints:
     """Forget the requests that have returned, and what ran; the others keep their order, and are numbered anew.
 
     ``state`` is one that :func:`.state.begin` made for requests of any network.  Returns the old numbers of those that
@@ -44,16 +45,14 @@ def forget_returned(case: Case, work: RequestArrays, state: State, record: Recor
     return old
 
 
-def _move(values: NDArray[Any], old: NDArray[np.int64], empty: float) -> None:
+def _move(values: NDArray[Any], old: Ints, empty: float) -> None:
     """Move the values of requests that stay to the front; the others are as at the start."""
     if len(values):
         values[: len(old)] = values[old]
         values[len(old) :] = empty
 
 
-def _forget_terms(
-    terms: Terms, requests: Any, stays: NDArray[np.bool_], old: NDArray[np.int64], new: NDArray[np.int64]
-) -> None:
+def _forget_terms(terms: Terms, requests: Any, stays: Bools, old: Ints, new: Ints) -> None:
     _move(terms.left_s, old, math.inf)
     _move(terms.refused, old, False)
     _move(terms.first, old, 0)

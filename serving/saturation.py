@@ -19,29 +19,17 @@ STABLE, BACKLOGGED, OVERLOADED = "stable", "backlogged", "overloaded"
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """Whether a run is beyond saturation, and by which figures this is judged.
+    """Whether a run is beyond saturation, and by which figures this is judged."""
 
-    Attributes
-    ----------
-    verdict : str
-        ``overloaded``: the backlog surely grows, or the load is above 1; ``stable``: in each tenth of the requests one
-        found none waiting; ``backlogged``: neither.
-    load : float
-        Work offered over capacity: the least time that the requests take any scheduler, as a share of the time in which
-        they arrived; of clients that wait, until they had their answers, and without requests that they send again.
-    backlog_growth : float
-        Growth of the number of waiting requests, as a share of the arrivals.
-    backlog_growth_interval : Interval
-        Its 95 % interval.
-    drained_parts : int
-        Tenths of the requests in which one found none waiting.
-    """
-
+    # ``overloaded``: the backlog surely grows, or the load is above 1; ``stable``: in each tenth of the requests one
+    # found none waiting; ``backlogged``: neither
     verdict: str
+    # work offered over capacity: the least time that the requests take any scheduler, as a share of the time in which
+    # they arrived; of clients that wait, until they had their answers, and without requests that they send again
     load: float
-    backlog_growth: float
-    backlog_growth_interval: Interval
-    drained_parts: int
+    backlog_growth: float  # growth of the number of waiting requests, as a share of the arrivals
+    backlog_growth_interval: Interval  # its 95 % interval
+    drained_parts: int  # tenths of the requests in which one found none waiting
 
 
 def saturation_of(replay: Replay) -> Saturation | None:

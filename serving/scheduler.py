@@ -14,10 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..formats import InputError, did_you_mean, is_input, read_bytes, read_number
+from ..formats.array_types import Floats
 from ..jit import uncompiled
 from .admission import Admission, parse_admission
 from .deadlines import ON_DEADLINE, SERVE
@@ -92,7 +90,7 @@ class Scheduler:
         """The same with batches up to a size."""
         return replace(self, spec=with_parameter(self.spec, "b_max", b_max), b_max=b_max)
 
-    def settings(self, slo_s: float | None) -> NDArray[np.float64]:
+    def settings(self, slo_s: float | None) -> Floats:
         """The parameters as the policy's ``decide`` gets them (see :meth:`Policy.settings`)."""
         return self.policy.settings(self.texts, slo_s)
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..formats.array_types import Floats, Ints
 from ..jit import compiled
 from .heaps import push
 from .policies.interface import record_type, zeros
@@ -34,9 +34,9 @@ SOURCE = record_type(
 class Sending(NamedTuple):
     """How requests are sent."""
 
-    think_s: NDArray[np.float64] | None  # as in Terms; None where all arrive by themselves
+    think_s: Floats | None  # as in Terms; None where all arrive by themselves
     clients: Sequence[int]  # of each source; of arrivals 0
-    source: NDArray[np.int64]  # (N,): the source of each request
+    source: Ints  # (N,): the source of each request
     stop_s: Sequence[float] = (math.inf,)  # when clients of each source stop to send
 
 
@@ -100,7 +100,7 @@ def tell(request, now_s, least_s, terms, state, requests):
         announce(source, terms, requests)
 
 
-def sources_of(requests: Any, sending: Sending) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
+def sources_of(requests: Any, sending: Sending) -> tuple[Any, Ints, Ints]:
     """Sources, their requests, and their clients, who begin to think; ``requests`` learn of the first of each."""
     clients = np.array(sending.clients)
     order = np.argsort(sending.source, kind="stable")

@@ -14,6 +14,7 @@ import numpy as np
 from numba import from_dtype, types
 from numpy.typing import NDArray
 
+from ..formats.array_types import Bools, Floats, Ints
 from .policies.interface import BATCH, LANE, LANES, REQUESTS, VARIANTS, record_type, zeros
 
 FCFS, EDF, SHARES, PRIORITY = range(4)
@@ -91,30 +92,30 @@ NETWORK = record_type(
 class DeviceArrays(NamedTuple):
     """Times that a device takes for a network."""
 
-    time_s: NDArray[np.float64]  # (V, S, B + 1): time of each distinct segment by variant and batch size
-    latency_s: NDArray[np.float64]  # (V, E + 1, E + 1, B + 1): times between exits, for the policy
+    time_s: Floats  # (V, S, B + 1): time of each distinct segment by variant and batch size
+    latency_s: Floats  # (V, E + 1, E + 1, B + 1): times between exits, for the policy
     # (P,): which of the distinct segments runs at each place from input to end; one that repeats has several places
-    segment_at: NDArray[np.int64]
-    stage_after: NDArray[np.int64]  # (P,): stages completed once the segment at a place is
+    segment_at: Ints
+    stage_after: Ints  # (P,): stages completed once the segment at a place is
     # (P + 1, B + 1): time to gather the samples that stay in a batch, by the stages that it has completed and by
     # their number
-    gather_s: NDArray[np.float64]
+    gather_s: Floats
     # (B + 1,): share of the device that a segment takes, by batch size.  Segments that run side by side all take
     # longer by the sum of their shares, if that is above 1; one that runs alone does not.
-    load: NDArray[np.float64]
+    load: Floats
     variants: NDArray[np.void]  # (V,): properties of each variant, for the policy
     wake_up_s: float = 0.0  # time until a batch begins on a lane that was idle
     # (V * S * (B + 1),): of cores that share a memory, the share of each of ``time_s`` in which words move; else empty
-    moving: NDArray[np.float64] = np.zeros(0)
+    moving: Floats = np.zeros(0)
     contention: float = -1.0  # share of a core's transfers that waits for another's at that time; below 0: no cores
 
 
 class Rules(NamedTuple):
     """Parameters and memory of a policy."""
 
-    settings: NDArray[np.float64]  # (K,): its parameters
+    settings: Floats  # (K,): its parameters
     # (M,): what it keeps from call to call; if it sets the exits' thresholds, the ones of each variant come first
-    memory: NDArray[np.float64]
+    memory: Floats
     b_max: int  # most samples on a lane at once
     call_s: float  # time of each call with samples on the lane
 
@@ -137,19 +138,19 @@ class Networks(NamedTuple):
     dispatch: int  # of DISPATCH
     contention: float  # as in DeviceArrays
     records: Any  # (K,): a record array of NETWORK
-    kinds: NDArray[np.int64]  # (L,): kind of core of each lane
-    serves: NDArray[np.bool_]  # (K, L)
-    network_of: NDArray[np.int64]  # (N,): network of each request; (1,): the network of all
-    time_s: NDArray[np.float64]
-    latency_s: NDArray[np.float64]
-    segment_at: NDArray[np.int64]
-    stage_after: NDArray[np.int64]
-    gather_s: NDArray[np.float64]
-    load: NDArray[np.float64]
+    kinds: Ints  # (L,): kind of core of each lane
+    serves: Bools  # (K, L)
+    network_of: Ints  # (N,): network of each request; (1,): the network of all
+    time_s: Floats
+    latency_s: Floats
+    segment_at: Ints
+    stage_after: Ints
+    gather_s: Floats
+    load: Floats
     variants: NDArray[np.void]
-    moving: NDArray[np.float64]
-    settings: NDArray[np.float64]
-    memory: NDArray[np.float64]  # of each queue
+    moving: Floats
+    settings: Floats
+    memory: Floats  # of each queue
 
 
 class RequestArrays(NamedTuple):
@@ -157,8 +158,8 @@ class RequestArrays(NamedTuple):
 
     requests: Any  # (N,) arrays: what is known of each on arrival, and what happens to it
     # (N,): 1-based exit that was decided beforehand; where thresholds decide, the last one until a request leaves
-    exit_of: NDArray[np.int64]
-    confidences: NDArray[np.float64]  # confidence at each exit but the last, if the policy sets the thresholds
+    exit_of: Ints
+    confidences: Floats  # confidence at each exit but the last, if the policy sets the thresholds
 
 
 class State(NamedTuple):
@@ -167,21 +168,21 @@ class State(NamedTuple):
     clock: NDArray[np.void]  # (1,): time and counts
     lanes: NDArray[np.void]  # (L,): each lane, and the batch on top of its stack
     batches: NDArray[np.void]  # (L * b_max,): those below, lane after lane, each bottom first
-    members: NDArray[np.int64]  # (L * b_max,): requests on them in the same order, bottom batch first
-    waiting: NDArray[np.int64]  # requests that wait, each queue from its head to its tail
+    members: Ints  # (L * b_max,): requests on them in the same order, bottom batch first
+    waiting: Ints  # requests that wait, each queue from its head to its tail
     queues: NDArray[np.void]  # (K,); or (L * K,), lane after lane, where each has queues of its own
     # (N,): the queue of each request, before it arrives the first of its network
-    joined: NDArray[np.int64]
+    joined: Ints
     counts: Any  # (K,): a record array of COUNTS
 
 
 class Record(NamedTuple):
     """Number of runs of each segment and, if there is room, every run."""
 
-    launches: NDArray[np.int64]  # how often each of the times of all networks was taken
-    run_s: NDArray[np.float64]  # (M, 2): begin and end of every run
-    runs: NDArray[np.int64]  # (M, 5): its segment, samples, level on the stack, flags and lane
-    members: NDArray[np.int64]  # (W,): the requests of every run, one run after the other
+    launches: Ints  # how often each of the times of all networks was taken
+    run_s: Floats  # (M, 2): begin and end of every run
+    runs: Ints  # (M, 5): its segment, samples, level on the stack, flags and lane
+    members: Ints  # (W,): the requests of every run, one run after the other
 
 
 _f, _i = types.float64, types.int64
@@ -210,7 +211,7 @@ RECORD = types.NamedTuple((_i1, _f2, _i2, _i1), Record)
 def networks_of(
     networks: Sequence[OneNetwork],
     kinds: Sequence[int] = (0,),
-    network_of: NDArray[np.int64] | None = None,
+    network_of: Ints | None = None,
     between: int = FCFS,
     dispatch: int = SHARED,
 ) -> Networks:

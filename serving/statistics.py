@@ -6,8 +6,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..formats.array_types import Floats
 from ..rules.quantiles import student_t
 
 CONFIDENCE = 0.95
@@ -42,7 +42,7 @@ def standard_errors(degrees: int) -> float:
     return round(student_t((1 + CONFIDENCE) / 2, degrees), 3)
 
 
-def mean_interval(values: NDArray[np.float64]) -> Interval | None:
+def mean_interval(values: Floats) -> Interval | None:
     """Student's interval of a mean of independent runs; ``None`` for fewer than two."""
     degrees = len(values) - 1
     if degrees < 1:
@@ -52,7 +52,7 @@ def mean_interval(values: NDArray[np.float64]) -> Interval | None:
     return Interval(mean - half, mean + half)
 
 
-def welch_interval(values: NDArray[np.float64], others: NDArray[np.float64]) -> Interval | None:
+def welch_interval(values: Floats, others: Floats) -> Interval | None:
     """Welch's interval of the mean of ``values`` less the mean of ``others``; ``None`` if either has fewer than two."""
     if min(len(values), len(others)) < 2:
         return None
@@ -67,7 +67,7 @@ def welch_interval(values: NDArray[np.float64], others: NDArray[np.float64]) -> 
     return Interval(difference - half, difference + half)
 
 
-def warm_up(values: NDArray[np.float64]) -> int:
+def warm_up(values: Floats) -> int:
     """The number of observations in a start-up transient, by MSER-5 (White, Simulation, 1997).
 
     The transient ends at the group of five observations from which the standard error of the mean is smallest, at most

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..formats.array_types import Bools, Ints
 from ..tables.latency import LatencyTable
 from .outcome import Replay
 
@@ -50,7 +50,7 @@ def stated_of(table: LatencyTable) -> dict[str, object]:
     }
 
 
-def swaps_of(states: NDArray[np.int64]) -> NDArray[np.bool_]:
+def swaps_of(states: Ints) -> Bools:
     """True where the device changed its state before a request, of those that were begun, in order of their begin."""
     return np.diff(states, prepend=0).astype(np.bool_)
 

@@ -73,26 +73,17 @@ class AdmissionSummary:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineSummary:
-    """Requests that were dropped, or answered early at their deadlines, and figures of those with an answer.
+    """Requests that were dropped, or answered early at their deadlines, and figures of those with an answer."""
 
-    Attributes
-    ----------
-    dropped, early : int
-        Requests that were dropped; and those that returned with the answer of an exit before their own.
-    dropped_rate, early_rate : float
-        Their shares of all requests.
-    answered_latency_s : float or None
-        Mean latency of the requests that returned, ``None`` if none did.
-    accuracy_of_all : float or None
-        Share of right answers of all requests, where one without an answer counts as wrong; ``None`` if the trace does
-        not state which answers are right.
-    """
-
+    # requests that were dropped; and those that returned with the answer of an exit before their own
     dropped: int
     early: int
+    # their shares of all requests
     dropped_rate: float
     early_rate: float
-    answered_latency_s: float | None
+    answered_latency_s: float | None  # mean latency of the requests that returned, ``None`` if none did
+    # share of right answers of all requests, where one without an answer counts as wrong; ``None`` if the trace does
+    # not state which answers are right
     accuracy_of_all: float | None
 
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import from_dtype, types
-from numpy.typing import NDArray
 
+from ..formats.array_types import Bools, Floats, Ints
 from ..jit import compiled
 from ..platforms.host import Host
 from .admission import Admission
@@ -22,26 +22,26 @@ from .turns import joined_queue
 class Terms(NamedTuple):
     """State of clients, deadlines and admission."""
 
-    counts: NDArray[np.int64]  # (3,): entries of the heap of deadlines; what happens there; if a batch answers together
+    counts: Ints  # (3,): entries of the heap of deadlines; what happens there; if a batch answers together
     sources: Any  # a record array of SOURCE: one, or one for each network
-    order: NDArray[np.int64]  # (N,): the requests, source by source
-    clients: NDArray[np.int64]  # heaps of the clients that think, by the place of their think time, source by source
+    order: Ints  # (N,): the requests, source by source
+    clients: Ints  # heaps of the clients that think, by the place of their think time, source by source
     # (C + N,): think time before the first request of each client, and after each request; where it thinks, when it
     # ends.  Empty where requests arrive by themselves.
-    think_s: NDArray[np.float64]
-    slo_s: NDArray[np.float64]  # (N,)
-    deadlines: NDArray[np.int64]  # a heap of requests by their due times; those that left leave it late
-    left_s: NDArray[np.float64]  # (N,): when each left the queue or the device for good; infinite until then
+    think_s: Floats
+    slo_s: Floats  # (N,)
+    deadlines: Ints  # a heap of requests by their due times; those that left leave it late
+    left_s: Floats  # (N,): when each left the queue or the device for good; infinite until then
     # for the loop's own use
-    asked: NDArray[np.int64]  # (b_max,)
-    free_s: NDArray[np.float64]  # (L,)
+    asked: Ints  # (b_max,)
+    free_s: Floats  # (L,)
     # (NUMBERS * K,), in the order of joining.py: the rule of each network, the tokens that the bucket held, and when it
     # was looked at; empty where all are admitted
-    admission: NDArray[np.float64]
-    refused: NDArray[np.bool_]  # (N,): the requests that were not; empty where all are admitted
+    admission: Floats
+    refused: Bools  # (N,): the requests that were not; empty where all are admitted
     # (N,): the first of those that come together with each, and are admitted with it or not at all; empty where each
     # comes by itself
-    first: NDArray[np.int64]
+    first: Ints
     hosting: Hosting
 
 
@@ -124,7 +124,7 @@ def tell_returned(end, lane, terms, state, requests):
 
 
 def terms_of(
-    requests: Any, slo_s: NDArray[np.float64], sending: Sending, rule: int, admission: Sequence[Admission],
+    requests: Any, slo_s: Floats, sending: Sending, rule: int, admission: Sequence[Admission],
     shape: tuple[int, int], *, together: bool = False, hosts: Sequence[Host | None] = (),
 ) -> Terms:  # fmt: skip
     """Clients that begin to think, and requests that have not been sent; ``requests`` learn of the first.

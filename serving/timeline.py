@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import AnyPath, InputError, write_file
+from ..formats.array_types import Floats
 from ..formats.trace_events import PROCESS, Event, microseconds, slice_event, timeline_text, track_names
 from .batches import MERGES, PREEMPTS
 from .outcome import Replay, Runs
@@ -100,7 +100,7 @@ def _runs(replay: Replay, runs: Runs, lane: int, first: int) -> Iterator[Event]:
             yield _instant("merge", end_s, track, {"requests": ids[levels[level - 1]].tolist()})
 
 
-def _counter(name: str, unit: str, up_s: NDArray[np.float64], down_s: NDArray[np.float64]) -> Iterator[Event]:
+def _counter(name: str, unit: str, up_s: Floats, down_s: Floats) -> Iterator[Event]:
     """A counter's value at every time at which it changes, after all changes of that time."""
     times = np.concatenate([up_s, down_s])
     steps = np.repeat([1, -1], [len(up_s), len(down_s)])[np.isfinite(times)]

@@ -9,9 +9,9 @@ import sys
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..formats.array_types import Ints
 from ..jit import as_python
 from .policies import Decide, Decision, LaneView
 from .policies.interface import Data
@@ -20,7 +20,7 @@ from .policies.interface import Data
 class WaitingRequests(np.ndarray):
     """The requests that wait.  numpy counts places below 0 from the end, and cuts slices; compiled code does not."""
 
-    def _plain(self, at: Any) -> NDArray[np.int64]:
+    def _plain(self, at: Any) -> Ints:
         most = len(self) - (not isinstance(at, slice))
         for place in (at.start, at.stop) if isinstance(at, slice) else (at,):
             if isinstance(place, int | np.integer) and not 0 <= place <= most:
@@ -59,7 +59,7 @@ def watched(decide: Decide) -> Decide:
     return decide_watched
 
 
-def _wrong_queue(queue: NDArray[np.int64], before: NDArray[np.int64]) -> str:
+def _wrong_queue(queue: Ints, before: Ints) -> str:
     """What is wrong with a queue that does not have the requests that waited, each once."""
     numbers, times = np.unique(queue, return_counts=True)
     twice, strange = numbers[times > 1], np.setdiff1d(queue, before)

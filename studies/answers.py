@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..dse import read_design
 from ..formats import InputError, is_folder, read_table
+from ..formats.array_types import Floats
 from ..models.candidates import classes_of, classes_told_apart, find_candidates
 from ..models.loader import NETWORKS, read_network_file
 from ..models.schema import NetworkFile
@@ -99,6 +100,6 @@ def draw_log(
     model = replace(model, classes=exits.classes or model.classes)
     drawn = draw_answers(model, exits.places, count, seed, values=values, difficulty=difficulty)
     kept = [*(place - 1 for place in exits.used), exits.places]
-    sure: NDArray[np.float64] = np.take(drawn.confidences, kept, axis=1)
+    sure: Floats = np.take(drawn.confidences, kept, axis=1)
     right: NDArray[Any] = np.take(drawn.correct, kept, axis=1)
     return as_measured(replace(drawn, confidences=sure, correct=right), measure, model.classes)

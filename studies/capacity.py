@@ -15,15 +15,7 @@ from ..tables.latency import LatencyTable
 from ..traffic.additions import useless
 from ..traffic.request_columns import Columns
 from .capacity_options import CapacityOptions
-from .growth import (
-    LEAST_PART,
-    LONGEST,
-    RateGrowth,
-    check_growth,
-    expected_requests,
-    rate_at,
-    saturation_factor,
-)
+from .growth import LEAST_PART, LONGEST, RateGrowth, check_growth, expected_requests, rate_at, saturation_factor
 from .load_search import KEPT, NOT_KEPT, LoadSearch, Probe, bracket, check_monotone
 from .saturation import saturation_rate
 

@@ -104,7 +104,8 @@ def _rates(low_per_s: float | None, high_per_s: float | None, saturation: float)
         low = least
     if not (math.isfinite(high) and 0 < low < high):
         bounds = f"a highest rate of {high:g} /s" if low_per_s is None else f"{low:g} /s and {high:g} /s"
-        raise InputError(f"rate: expected 0 < low < high, found {bounds}")
+        default = ", the saturation rate, above which no policy keeps anything" if high_per_s is None else ""
+        raise InputError(f"rate: expected 0 < low < high, found {bounds}{default}")
     if low < least:
         raise InputError(f"rate: expected at least {least:g} /s, a millionth of the saturation rate, found {low:g} /s")
     return low, high

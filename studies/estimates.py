@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import JsonRecord
+from ..formats.array_types import Floats
 from ..serving.figures import Figure
 from ..serving.requirements import Requirement
 from ..serving.statistics import Interval, mean_interval, welch_interval
@@ -60,7 +60,7 @@ class Estimate(JsonRecord):
         return cls(mean=float(by_seed.mean()), low=low, high=high, seeds=seeded)
 
     @property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Floats:
         """The value of each seed."""
         return np.array(list(self.seeds.values()), dtype=np.float64)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..formats.array_types import Bools, Floats
 from ..serving.device_traffic import DeviceTraffic, prepare_requests
 from ..serving.figures import FIGURES
 from ..serving.inputs import Requests
@@ -105,9 +105,9 @@ def at_rate(unit: DeviceTraffic, rate_per_s: float) -> DeviceTraffic:
 class _RequestsRecord(NamedTuple):
     """Findings of the requests of a run."""
 
-    latency_s: NDArray[np.float64]
-    fresh: NDArray[np.bool_]  # those that found the system empty
-    violated: NDArray[np.bool_]
+    latency_s: Floats
+    fresh: Bools  # those that found the system empty
+    violated: Bools
 
     @classmethod
     def of(cls, replay: Replay) -> _RequestsRecord:

@@ -6,8 +6,8 @@ import math
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..formats.array_types import Floats
 from ..serving.inputs import as_thresholds
 from ..serving.networks import ServedNetwork
 from ..traffic.additions import add_columns
@@ -44,7 +44,7 @@ def saturation_rate(network: ServedNetwork, b_max: int | None = None, columns: C
     return table.speedup / float(work_s.mean())
 
 
-def _sample_of(network: ServedNetwork, columns: Columns) -> tuple[Trace, NDArray[np.float64]]:
+def _sample_of(network: ServedNetwork, columns: Columns) -> tuple[Trace, Floats]:
     """Requests of a network with what they state, and the share of each, or of all, that needs each stage."""
     rates = [row.rate for row in network.latency.exits]
     if network.samples is None:

@@ -15,15 +15,7 @@ import numpy as np
 from ..dse.npu.options import SearchOptions
 from ..dse.npu.space import check_fit
 from ..dse.npu.tiles import Tile
-from ..formats import (
-    AnyPath,
-    Catalogue,
-    InputError,
-    open_input,
-    parse_bandwidth,
-    parse_duration,
-    read_toml,
-)
+from ..formats import AnyPath, Catalogue, InputError, open_input, parse_bandwidth, parse_duration, read_toml
 from ..models import NETWORKS, Exit, Network, load_network
 from ..platforms import PLATFORMS, Board, load_platform
 from ..serving.device_traffic import prepare_requests

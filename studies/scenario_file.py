@@ -13,14 +13,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from ..dse.npu.choices import GOALS
 from ..dse.npu.options import SearchOptions
 from ..dse.npu.tiles import Tile
-from ..formats import (
-    InputError,
-    Strict,
-    parse_bandwidth,
-    parse_duration,
-    shown,
-    with_fields,
-)
+from ..formats import InputError, Strict, parse_bandwidth, parse_duration, shown, with_fields
 from ..traffic.additions import parse_columns
 from ..traffic.arrivals.renewal import CVS
 from ..traffic.clients import MOST as MOST_CLIENTS
@@ -245,7 +238,7 @@ class ScenarioFile(Strict):
     cases: Annotated[
         list[CaseKeys],
         Field(min_length=1),
-        _once("name (by default NETWORK on PLATFORM, or the table's folder)", lambda case: case.label),
+        _once("name (stated, or NETWORK on PLATFORM, or the table's folder)", lambda case: case.label),
     ]
     sources: dict[str, str] = {}  # where the choices come from, by key
 

@@ -9,20 +9,14 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError, brief, first_rows
+from ..formats.array_types import Bools, Floats
 from ..serving.device_traffic import draw_networks, prepare_requests
 from ..serving.figures import FIGURES
 from ..serving.inputs import AnyPolicy, Requests
 from ..serving.metrics import figures_of
-from ..serving.networks import (
-    AnyServed,
-    ServedNetwork,
-    as_served,
-    ends_of,
-    scheduler_on,
-)
+from ..serving.networks import AnyServed, ServedNetwork, as_served, ends_of, scheduler_on
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated, figure_text
 from ..serving.summary import Figures, Summary
@@ -122,7 +116,7 @@ def show_level(threshold: Level | None) -> str:
     return ", ".join(f"{at:g}" for at in (threshold if isinstance(threshold, tuple) else [threshold]))
 
 
-def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
+def pareto(costs: Floats) -> Bools:
     """Mark points that no other point beats, i.e. is as good in everything and better in something.
 
     >>> pareto(np.array([[1.0, 3.0], [2.0, 2.0], [2.0, 4.0]]))

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import AnyPath, SparseRecord, Strict, Table, check_beside, check_folder, read_table
+from ..formats.array_types import Floats
 from ..platforms.device import MAX_BATCH
 from ..traffic.measures import HIGHEST, MeasureName
 from .files import EXITS_FILE, LATENCY_FILE
@@ -87,7 +87,7 @@ class InferenceTime(Table, SparseRecord):
             )
         return self
 
-    def array(self) -> NDArray[np.float64]:
+    def array(self) -> Floats:
         """Times in seconds, T(a, b, B); gathers take T(a, a, B). Shapes: returns (K + 2, K + 2, b_max + 1)."""
         ends = len(self.candidates) + 2
         times = np.zeros((ends, ends, self.b_max + 1))

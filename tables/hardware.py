@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from ..formats import SparseRecord
+from ..formats.array_types import Floats
 from .layer_use import Share, from_zero
 
 
@@ -30,7 +30,7 @@ class Cores(SparseRecord):
                 "for each batch size"
             )
 
-    def moving_array(self) -> NDArray[np.float64]:
+    def moving_array(self) -> Floats:
         """Shares of the time in which words move. Shapes: returns (kinds, stages, b_max + 1)."""
         return from_zero(np.array(self.moving))
 

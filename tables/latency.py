@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import AnyPath, InputError, SparseRecord, Table, check_beside, check_folder, first_rows, read_table
+from ..formats.array_types import Floats
 from ..models import Exit
 from ..models.network import thresholds_of
 from ..platforms.device import MAX_BATCH, Lanes
@@ -238,7 +239,7 @@ class LatencyTable(Table, SparseRecord):
         """The kind of hardware in one word, as it is printed."""
         return "device" if self.peak_macs_per_s is None else "NPU"
 
-    def array(self, variant: int = 0) -> NDArray[np.float64]:
+    def array(self, variant: int = 0) -> Floats:
         """Times in seconds by (from exit, to exit, b), of a variant; a last stage that repeats runs once.
 
         Parameters
@@ -251,10 +252,10 @@ class LatencyTable(Table, SparseRecord):
         (E + 1, E + 1, b_max + 1) ndarray of float64
             Zero where nothing runs: at b = 0, and from an exit to itself or back.
         """
-        times_s: NDArray[np.float64] = self.arrays()[variant]
+        times_s: Floats = self.arrays()[variant]
         return times_s
 
-    def arrays(self) -> NDArray[np.float64]:
+    def arrays(self) -> Floats:
         """The times of :meth:`array` of every variant.
 
         Returns
@@ -276,7 +277,7 @@ class LatencyTable(Table, SparseRecord):
         columns = {"variant": variant, "from_exit": begin, "to_exit": end, "batch": batch, "time_s": times.ravel()}
         return {name: column[runs] for name, column in columns.items() if name != "variant" or self.variants > 1}
 
-    def stage_array(self) -> NDArray[np.float64]:
+    def stage_array(self) -> Floats:
         """Times of the stages in seconds; each from exit to exit, with the heads that run.
 
         Returns
@@ -288,17 +289,17 @@ class LatencyTable(Table, SparseRecord):
             return from_zero(np.array(self.stage_s))
         return self._sum_by_stage(self._by_layer([layer.time_s for layer in self.layers]))
 
-    def _by_layer(self, column: list[list[float]]) -> NDArray[np.float64]:
+    def _by_layer(self, column: list[list[float]]) -> Floats:
         """A column of the layers. Shapes: returns (V, L, b_max + 1)."""
         return from_zero(np.array(column).reshape(self.variants, -1, self.b_max))
 
-    def _sum_by_stage(self, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _sum_by_stage(self, times_s: Floats) -> Floats:
         """Sums of the layers of each stage. Shapes: ``times_s`` (V, L, b_max + 1), returns (V, E, b_max + 1)."""
         stage = np.array([layer.stage for layer in self.layers[: times_s.shape[1]]])
         numbers = range(1, len(self.exits) + 1)
         return np.stack([times_s[:, stage == number].sum(axis=1) for number in numbers], axis=1)
 
-    def pass_s(self) -> NDArray[np.float64]:
+    def pass_s(self) -> Floats:
         """Times in seconds from the input to the end, with all steps of a stage that repeats.
 
         Returns
@@ -307,10 +308,10 @@ class LatencyTable(Table, SparseRecord):
             By variant and batch size; zero at b = 0.
         """
         stage_s = self.stage_array()
-        whole_s: NDArray[np.float64] = stage_s.sum(axis=1) + (self.exits[-1].steps - 1) * stage_s[:, -1]
+        whole_s: Floats = stage_s.sum(axis=1) + (self.exits[-1].steps - 1) * stage_s[:, -1]
         return whole_s
 
-    def gather_array(self) -> NDArray[np.float64]:
+    def gather_array(self) -> Floats:
         """Times in seconds to gather samples, by (place, b).
 
         Returns
@@ -338,7 +339,7 @@ class LatencyTable(Table, SparseRecord):
         """
         by_layer = by_layer and bool(self.layers)
         times_s = self._by_layer([layer.time_s for layer in self.layers]) if by_layer else self.stage_array()
-        uses: list[NDArray[np.float64]] = []
+        uses: list[Floats] = []
         if self.peak_macs_per_s is not None:
             macs = np.array([layer.macs for layer in self.layers], dtype=np.float64)
             uses = [np.outer(macs, np.arange(self.b_max + 1)).reshape(self.variants, -1, self.b_max + 1)]

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from ..formats import SparseRecord
+from ..formats.array_types import Floats, Ints
 from ..models import MAX_WORK, Layer
 
 if TYPE_CHECKING:
@@ -64,16 +64,16 @@ class Segments(NamedTuple):
     Shapes: ``stage`` (S,), counted from 1; others (V, S, b_max + 1), 0 at b = 0; the four causes sum to ``time_s``.
     """
 
-    stage: NDArray[np.int64]
-    time_s: NDArray[np.float64]
-    useful_s: NDArray[np.float64] | None = None
-    tile_padding_s: NDArray[np.float64] | None = None
-    batch_padding_s: NDArray[np.float64] | None = None
-    memory_bound_s: NDArray[np.float64] | None = None
-    energy_j: NDArray[np.float64] | None = None
+    stage: Ints
+    time_s: Floats
+    useful_s: Floats | None = None
+    tile_padding_s: Floats | None = None
+    batch_padding_s: Floats | None = None
+    memory_bound_s: Floats | None = None
+    energy_j: Floats | None = None
 
     @property
-    def causes(self) -> list[NDArray[np.float64]]:
+    def causes(self) -> list[Floats]:
         """The four causes, or none."""
         parts = (self.useful_s, self.tile_padding_s, self.batch_padding_s, self.memory_bound_s)
         return [part for part in parts if part is not None]
@@ -96,7 +96,7 @@ def scaled(factor: float, times_s: Any) -> Any:
     return [scaled(factor, part) for part in times_s] if isinstance(times_s, list) else times_s and factor * times_s
 
 
-def from_zero(times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+def from_zero(times_s: Floats) -> Floats:
     """Times with a zero for b = 0 before them."""
     padded = np.zeros((*times_s.shape[:-1], times_s.shape[-1] + 1))
     padded[..., 1:] = times_s

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import AnyPath, Strict, Table, read_table
+from ..formats.array_types import Floats
 from ..models.supernets.schema import Accuracies
 from ..platforms import Accelerator
 from .files import SUBGRAPHS_FILE
@@ -187,7 +187,7 @@ class SubGraphTable(Table):
             raise ValueError(f"subnets, subgraphs: expected {layers} values in each list, one for each layer")
         return self
 
-    def vectors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def vectors(self) -> tuple[Floats, Floats]:
         """SubNets and SubGraphs as [K_1, C_1, K_2, C_2, ...] (SUSHI, Section 3.3).
 
         Returns

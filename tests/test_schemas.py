@@ -8,8 +8,12 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from builders import ROOT, Run
+from builders import POCKET, ROOT, TINY, Run, supernet_table
+from fluidb.formats import write_table
+from fluidb.models import NETWORKS
+from fluidb.platforms import PLATFORMS
 from jsonschema import Draft202012Validator, ValidationError
 from schemas import FOLDER, check_output, file_of, widened
 
@@ -20,6 +24,67 @@ GOLDEN = sorted((ROOT / "tests" / "golden").glob("*.json"))
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_golden_outputs_fit_their_schemas(path: Path) -> None:
     check_output(json.loads(path.read_text()))
+
+
+@pytest.mark.parametrize("name", PLATFORMS.names())
+def test_every_platform_that_ships_fits_the_schemas(fluidb: Run, name: str) -> None:
+    for command in (["show", name], ["check", PLATFORMS.find(name)]):
+        check_output(json.loads(fluidb("platforms", *command, "--json").stdout))
+
+
+@pytest.mark.parametrize("name", NETWORKS.names())
+def test_every_network_that_ships_fits_the_schema(fluidb: Run, name: str) -> None:
+    check_output(json.loads(fluidb("models", "show", name, "--json").stdout))
+
+
+RARE = {
+    "no answer": ["serve-sim", "one", "--trace", "t.csv", "--slo", "1ns", "--admit", "in_time"],
+    "clients and thresholds": [
+        "thresholds", "one", "--clients", 2, "--count", 20, "--slo", "1s", "--samples", "s.csv", "--thresholds", "0.5",
+    ],
+    "one rate grows": ["capacity", "own.toml", "--grow", "b", "--require", "mean[b] <= 10s", "--seeds", 2],
+    "no limit of T_C": ["dse", TINY, "zc706", "--b-max", 1],
+    "a limit of W": ["dse", TINY, "pynq-z1", "--b-max", 2],
+    "a board without energies": ["dse", TINY, "pocket.toml,ulx3s", "--b-max", 1, "-o", "both"],
+    "an engine, not written": ["dse", TINY, "nvdla-2048"],
+    "no labels": ["quantise", "digits", "--inputs", "x.npz", "-o", "integers"],
+    "accuracy asked for": ["report", "subnets", "--trace", "asked.csv", "--slo", "1s", "-o", "page.html"],
+    "no accuracy asked for": ["report", "subnets", "bare", "--trace", "t.csv", "--slo", "1s", "-o", "page.html"],
+}  # fmt: skip
+"""Commands whose outputs have null, or lack a key, where most others have a value."""
+
+OWN = """
+schema = "fluidb.networks/1"
+duration = "20s"
+networks = [
+  { name = "a", table = "one", slo = "1s", fps = 5 },
+  { name = "b", table = "one", slo = "1s", rate = 5 },
+]
+"""
+SAMPLES = "confidence_1,confidence_2,correct_1,correct_2,correct_3\n0.4,0.6,0,1,1\n0.7,0.8,1,1,1\n"
+
+
+@pytest.mark.parametrize("command", RARE.values(), ids=RARE)
+def test_rare_outputs_fit_their_schemas(fluidb: Run, tmp_path: Path, tiny_design: Path, command: list[object]) -> None:
+    (tmp_path / "one").symlink_to(tiny_design)
+    (tmp_path / "pocket.toml").write_text(Path(POCKET).read_text())
+    (tmp_path / "own.toml").write_text(OWN)
+    (tmp_path / "s.csv").write_text(SAMPLES)
+    fluidb("trace", "poisson", "--rate", 10, "--count", 20, "-o", "t.csv")
+    fluidb("trace", "add", "t.csv", "--min-accuracy", "0.6", "-o", "asked.csv")
+    np.savez(tmp_path / "x.npz", image=np.random.default_rng(0).random((2, 1, 8, 8), np.float32))
+    nets = [[1e-3, 1e-3], [2e-3, 1e-3]], [0.7, 0.8], [[1, 1], [2, 2]], [[0, 0], [1, 1]]
+    known = {
+        "hit_ratio": [[0.0, 0.0], [1.0, 0.5]],
+        "off_chip_bytes": [[4e6, 9e6], [2e6, 7e6]],
+        "joules_per_byte": 1e-10,
+    }
+    for folder, more in (("subnets", known), ("bare", {})):
+        (tmp_path / folder).mkdir()
+        write_table(supernet_table(*nets, **more), tmp_path / folder / "latency.json")
+    done = fluidb(*command, "--json")
+    assert done.returncode == 0, done.stderr
+    check_output(json.loads(done.stdout))
 
 
 def test_every_output_has_a_schema() -> None:

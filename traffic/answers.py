@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..formats.array_types import Floats
 from .measures import Measure
 from .randomness import ANSWERS, stream
 from .samples import MAX_VALUES, Samples
@@ -58,7 +58,7 @@ PRESETS = {
 """ImageNet on ResNet-101; the tasks of GLUE that have two exits, and QNLI alone, on BERT-base."""
 
 
-def accuracies(model: AnswerModel, candidates: int) -> NDArray[np.float64]:
+def accuracies(model: AnswerModel, candidates: int) -> Floats:
     """Accuracy at each candidate and at the end."""
     depth = np.arange(1, candidates + 1) * (SCALE + 1) / (candidates + 1)
     curve = model.lowest + (model.highest - model.lowest) / (1 + np.exp(-(depth - model.half_depth) / model.steepness))

@@ -130,7 +130,7 @@ def parse_think(text: str, folder: Path | None = None) -> tuple[float | tuple[fl
         raise InputError(
             f'think: expected a duration, exponential:DURATION or {RECORDED}FILE, found "{text}"; e.g. 50ms'
         )
-    return (0.0 if mean.strip() == "0" else parse_duration(mean, "think", zero=True)), bool(form)
+    return parse_duration(mean, "think", zero=True), bool(form)
 
 
 def _recorded(path: Path) -> tuple[float, ...]:

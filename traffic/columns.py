@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import read_number
+from ..formats.array_types import Bools, Ints
 from .rows import Cells, Tally, batches, quoted
 
-Parsed = tuple[NDArray[Any], NDArray[np.bool_]]
+Parsed = tuple[NDArray[Any], Bools]
 """Values of some rows, and which of them are bad; the value of a bad row is undefined."""
 
 
@@ -38,7 +39,7 @@ class Number:
         """Whether no value is out of bounds, without a mask."""
         return values.size == 0 or bool(self.low <= values.min() and values.max() <= self.high)
 
-    def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+    def outside(self, values: NDArray[Any]) -> Bools:
         """Mask of values that are out of bounds."""
         return np.asarray(~((values >= self.low) & (values <= self.high)), dtype=np.bool_)
 
@@ -79,9 +80,7 @@ def _number(text: str, kind: type[float]) -> float | None:
         return None
 
 
-def collect(
-    rows: Cells, columns: Sequence[Column], tally: Tally
-) -> tuple[list[list[NDArray[Any]]], NDArray[np.bool_], NDArray[np.int64]]:
+def collect(rows: Cells, columns: Sequence[Column], tally: Tally) -> tuple[list[list[NDArray[Any]]], Bools, Ints]:
     """Read columns, and note faults."""
     pieces: list[list[NDArray[Any]]] = [[] for _ in columns]
     used, lines = [np.ones(0, dtype=np.bool_)], [np.zeros(0, dtype=np.int64)]
@@ -101,7 +100,7 @@ def collect(
     return pieces, np.concatenate(used), np.concatenate(lines)
 
 
-def repeated(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+def repeated(ids: Ints) -> Ints:
     """Rows with an id that an earlier row has too, counted from 0, in order."""
     if np.all(ids[1:] > ids[:-1]):
         return np.zeros(0, dtype=np.int64)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..formats.array_types import Floats
 from .exits import check_tried, decide
 from .measures import Threshold
 from .samples import Samples
@@ -76,12 +76,12 @@ def describe_samples(samples: Samples, thresholds: Sequence[Threshold], count: i
     return described
 
 
-def _effect(threshold: Threshold, scores: NDArray[np.float64], samples: int) -> ThresholdEffect:
+def _effect(threshold: Threshold, scores: Floats, samples: int) -> ThresholdEffect:
     """The effect of a threshold, by the scores of the samples that leave."""
     return ThresholdEffect(threshold, len(scores) / samples, float(scores.mean()) if scores.size else None)
 
 
-def _ranges(sure: NDArray[np.float64], scores: NDArray[np.float64]) -> tuple[ConfidenceRange, ...]:
+def _ranges(sure: Floats, scores: Floats) -> tuple[ConfidenceRange, ...]:
     """The ranges of confidence that hold samples."""
     inside = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
     number = np.bincount(inside, minlength=BINS)

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError, parse_duration, read_number
+from ..formats.array_types import Floats
 from .columns import Number
 from .shares import Shares, read_shares
 
@@ -33,7 +33,7 @@ class Distribution:
         """The value that all requests have, if there is only one."""
         return self.values[0] if self.form == "list" and len(set(self.values)) == 1 else None
 
-    def draw(self, generator: np.random.Generator, count: int, /) -> NDArray[np.float64]:
+    def draw(self, generator: np.random.Generator, count: int, /) -> Floats:
         """Draw values."""
         if self.form == "uniform":
             low, high = self.values
@@ -57,7 +57,7 @@ def parse_distribution(
     def number(value: str) -> float:
         written = value.strip()
         if durations:
-            return 0.0 if written == "0" else parse_duration(written, what)
+            return parse_duration(written, what, zero=True)
         try:
             return read_number(written)
         except ValueError:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError, read_number
+from ..formats.array_types import Floats, Ints
 from .measures import CONFIDENCE, MEASURES, Measure, Threshold, show_threshold
 from .randomness import EXITS, stream
 from .rows import more
@@ -17,13 +17,13 @@ PAPER_THRESHOLD = 0.8
 """Confidence from which a sample leaves (Fluid Batching, Section IV, Benchmarks)."""
 
 
-def draw(rates: Sequence[float], count: int, seed: int) -> NDArray[np.int64]:
+def draw(rates: Sequence[float], count: int, seed: int) -> Ints:
     """Exits of requests, counted from 1, drawn from the network's exit rates."""
     drawn = stream(seed, EXITS).random(count)
     return np.asarray(1 + np.searchsorted(np.cumsum(rates)[:-1], drawn, side="right"), dtype=np.int64)
 
 
-def decide(confidences: NDArray[np.float64], least: float | Sequence[float], exits: int) -> NDArray[np.int64]:
+def decide(confidences: Floats, least: float | Sequence[float], exits: int) -> Ints:
     """Exits by confidence: each sample leaves at the first exit whose threshold it reaches, else at the last.
 
     Shapes: ``confidences`` (N, C), returns (N,).

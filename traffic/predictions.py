@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..formats.array_types import Floats, Ints
 
 LEAST = 0.01
 """With a smaller correlation the noise would be a hundred times the deviation: every prediction would be a limit."""
@@ -25,13 +25,8 @@ class Prediction:
     rho: float
 
     def draw(
-        self,
-        random: np.random.Generator,
-        actual: NDArray[np.int64] | NDArray[np.float64],
-        /,
-        low: float | None = None,
-        high: float | None = None,
-    ) -> NDArray[np.float64]:
+        self, random: np.random.Generator, actual: Ints | Floats, /, low: float | None = None, high: float | None = None
+    ) -> Floats:
         """Predict values, within limits that by default are the least and the greatest of them."""
         low, high = float(actual.min()) if low is None else low, float(actual.max()) if high is None else high
         if self.rho == 0:

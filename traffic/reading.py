@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import AnyPath, InputError, did_you_mean
+from ..formats.array_types import Floats, Ints
 from .columns import Column, Name, Number, collect, repeated
 from .measures import CONFIDENCE, MEASURES, Measure
 from .request_columns import REQUEST_COLUMNS
@@ -105,7 +106,7 @@ def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
     )  # fmt: skip
 
 
-def _apart(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+def _apart(columns: Mapping[str, NDArray[Any]]) -> Ints:
     """Rows that cannot be admitted with the rows that state the same number."""
     stated = columns.get("admitted_with")
     if stated is None or not len(stated):
@@ -119,7 +120,7 @@ def _apart(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
     return np.sort(np.append(np.flatnonzero(same & other) + 1, begins[repeated(stated[begins])]))
 
 
-def measured(columns: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float64] | None, Measure]:
+def measured(columns: Mapping[str, NDArray[Any]]) -> tuple[Floats | None, Measure]:
     """The values of a measure as an array, and the measure; ``None`` and confidence if no column has its name."""
     measure = next((measure for name, measure in MEASURES.items() if name in columns), CONFIDENCE)
     return measure.to_array(columns[measure.name]) if measure.name in columns else None, measure

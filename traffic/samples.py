@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import AnyPath, InputError, brief, write_file
+from ..formats.array_types import Bools, Floats, Ints
 from ..formats.arrays import arrays_in
 from .columns import Number
 from .measures import CONFIDENCE, MEASURES, Measure
@@ -55,12 +56,12 @@ class Samples:
         The measure of ``confidences``.
     """
 
-    confidences: NDArray[np.float64]
-    correct: NDArray[np.bool_] | NDArray[np.float64]
+    confidences: Floats
+    correct: Bools | Floats
     source: Path | None = None
-    width: NDArray[np.float64] | None = None
-    predicted_depth: NDArray[np.float64] | None = None
-    predicted_width: NDArray[np.float64] | None = None
+    width: Floats | None = None
+    predicted_depth: Floats | None = None
+    predicted_width: Floats | None = None
     measure: Measure = CONFIDENCE
 
     __repr__ = brief
@@ -68,12 +69,12 @@ class Samples:
     def __len__(self) -> int:
         return len(self.correct)
 
-    def __getitem__(self, rows: slice | NDArray[np.int64]) -> Samples:
+    def __getitem__(self, rows: slice | Ints) -> Samples:
         """Some of the samples."""
         more: dict[str, Any] = {name: values[rows] for name, values in self.more().items()}
         return replace(self, confidences=self.confidences[rows], correct=self.correct[rows], **more)
 
-    def more(self) -> dict[str, NDArray[np.float64]]:
+    def more(self) -> dict[str, Floats]:
         """Columns that are known beside their answers."""
         columns = {name: getattr(self, name) for name in MORE}
         return {name: values for name, values in columns.items() if values is not None}
@@ -86,7 +87,7 @@ class Samples:
             digest.update(values.tobytes())
         return digest.hexdigest()
 
-    def drawn(self, count: int, seed: int) -> NDArray[np.int64]:
+    def drawn(self, count: int, seed: int) -> Ints:
         """Numbers of the samples that :meth:`draw` takes."""
         return stream(seed, SAMPLES).integers(len(self), size=count)
 
@@ -104,7 +105,7 @@ class Samples:
         """Principal values of an answer, V; 1 if it has a confidence instead."""
         return int(self.confidences.shape[2]) if self.confidences.ndim == 3 else 1
 
-    def confidence_at(self, exit_: int, count: int = 1) -> NDArray[np.float64]:
+    def confidence_at(self, exit_: int, count: int = 1) -> Floats:
         """The confidence of every sample at an exit.
 
         Parameters
@@ -189,7 +190,7 @@ def read_samples(path: AnyPath) -> Samples:
     return Samples(confidences, correct, path, measure=measure, **more)
 
 
-_Read = tuple[NDArray[np.float64], NDArray[np.bool_] | NDArray[np.float64], Measure, dict[str, NDArray[np.float64]]]
+_Read = tuple[Floats, Bools | Floats, Measure, dict[str, Floats]]
 
 
 def _read_csv(tally: Tally) -> _Read:
@@ -244,7 +245,7 @@ def _check_shape(path: Path, name: str, shape: tuple[int, ...]) -> None:
         raise InputError(f"{path}: {name}: expected at least one principal value, found none")
 
 
-def _outside(path: Path, name: str, expected: str, values: NDArray[Any], wrong: NDArray[np.bool_]) -> list[str]:
+def _outside(path: Path, name: str, expected: str, values: NDArray[Any], wrong: Bools) -> list[str]:
     """A fault that names the first wrong value and counts the others."""
     count = np.count_nonzero(wrong)
     if not count:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError, read_number
+from ..formats.array_types import Floats
 
 SHARES_SUM = 1e-6
 """Tolerance of the sum of shares, as they are written with few digits."""
@@ -30,7 +30,7 @@ class Shares:
         """The value that all requests have, if there is only one."""
         return self.values[0] if len(self.values) == 1 else None
 
-    def draw(self, random: np.random.Generator, count: int) -> NDArray[np.float64]:
+    def draw(self, random: np.random.Generator, count: int) -> Floats:
         """Draw values."""
         below = np.cumsum(self.shares)[:-1]
         return np.array(self.values)[np.searchsorted(below, random.random(count), side="right")]

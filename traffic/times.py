@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import read_number
+from ..formats.array_types import Bools, Floats
 
 MAX_ARRIVAL_S = 1e10
 """Three centuries; a time beyond was written in another unit."""
@@ -42,12 +43,12 @@ def expected(unit: str) -> str:
     return f"a time in {UNITS[unit][0]}, at most {MAX_ARRIVAL_S:g} s"
 
 
-def read_times(texts: Sequence[str], unit: str) -> tuple[Times, NDArray[np.bool_]]:
+def read_times(texts: Sequence[str], unit: str) -> tuple[Times, Bools]:
     """Parse times."""
     return _timestamps(texts) if unit == ISO else _numbers(texts, UNITS[unit][1])
 
 
-def to_seconds(times: Times) -> NDArray[np.float64]:
+def to_seconds(times: Times) -> Floats:
     """The times in seconds."""
     return np.asarray(times / 1e9 if times.dtype == np.int64 else times, dtype=np.float64)
 
@@ -73,7 +74,7 @@ def _number(text: str) -> float:
         return np.nan
 
 
-def _numbers(texts: Sequence[str], places: int) -> tuple[Times, NDArray[np.bool_]]:
+def _numbers(texts: Sequence[str], places: int) -> tuple[Times, Bools]:
     values = np.array([_number(text) for text in texts]) / 10.0 ** (9 - places)
     bad = ~(np.abs(values) <= MAX_ARRIVAL_S)
     try:
@@ -94,7 +95,7 @@ def _nanoseconds(text: str, places: int) -> int:
     return int(whole + fraction.ljust(places, "0"))
 
 
-def _timestamps(texts: Sequence[str]) -> tuple[Times, NDArray[np.bool_]]:
+def _timestamps(texts: Sequence[str]) -> tuple[Times, Bools]:
     plain, zones = [], []
     for i, text in enumerate(texts):
         match = _STAMP.fullmatch(text.strip())

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic_core import to_json
 
 from ..formats import AnyPath, brief, first_rows, write_file
+from ..formats.array_types import Bools, Floats, Ints
 from .measures import CONFIDENCE, Measure
 from .request_columns import REQUEST_COLUMNS
 
@@ -70,20 +71,20 @@ class Trace:
         The file of samples from which attributes were drawn, by their names.
     """
 
-    request_id: NDArray[np.int64]
-    arrival_s: NDArray[np.float64]
-    exits: NDArray[np.int64] | None = None
-    confidences: NDArray[np.float64] | None = None
-    slo_s: NDArray[np.float64] | None = None
-    correct: NDArray[np.bool_] | NDArray[np.float64] | None = None
+    request_id: Ints
+    arrival_s: Floats
+    exits: Ints | None = None
+    confidences: Floats | None = None
+    slo_s: Floats | None = None
+    correct: Bools | Floats | None = None
     source: Path | None = None
-    steps: NDArray[np.int64] | None = None
-    width: NDArray[np.float64] | None = None
-    predicted_depth: NDArray[np.float64] | None = None
-    predicted_width: NDArray[np.float64] | None = None
-    min_accuracy: NDArray[np.float64] | None = None
+    steps: Ints | None = None
+    width: Floats | None = None
+    predicted_depth: Floats | None = None
+    predicted_width: Floats | None = None
+    min_accuracy: Floats | None = None
     network: NDArray[np.str_] | None = None
-    admitted_with: NDArray[np.int64] | None = None
+    admitted_with: Ints | None = None
     measure: Measure = CONFIDENCE
     drawn_from: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -102,7 +103,7 @@ class Trace:
         values = {column.name: getattr(self, column.name) for column in dataclasses.fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
-    def at(self, rows: slice | NDArray[np.int64]) -> Trace:
+    def at(self, rows: slice | Ints) -> Trace:
         """Some of the requests, in their order."""
         given: dict[str, Any] = {name: values[rows] for name, values in self.arrays().items()}
         return dataclasses.replace(self, **given)
@@ -128,7 +129,7 @@ class Trace:
         return columns | {name: values for name, values in stated.items() if values is not None}
 
     @property
-    def firsts(self) -> NDArray[np.int64]:
+    def firsts(self) -> Ints:
         """The place of the first of the requests that each is admitted with; its own if it comes by itself."""
         places = np.arange(len(self))
         if self.admitted_with is None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError, brief
+from ..formats.array_types import Floats, Ints
 from .distributions import Objective
 from .exits import check, chosen_thresholds, decide, draw
 from .measures import Threshold, show_threshold
@@ -42,11 +42,11 @@ class Traffic:
     """
 
     trace: Trace
-    exits: NDArray[np.int64]
-    slo_s: NDArray[np.float64]
+    exits: Ints
+    slo_s: Floats
     objective_s: float | None
     origin: str
-    think_s: NDArray[np.float64] | None = None
+    think_s: Floats | None = None
 
     __repr__ = brief
 
@@ -62,7 +62,7 @@ class Traffic:
         """The first requests."""
         return self.at(slice(count))
 
-    def at(self, rows: slice | NDArray[np.int64]) -> Traffic:
+    def at(self, rows: slice | Ints) -> Traffic:
         """Some of the requests, in their order."""
         think_s = self.think_s
         if think_s is not None:
@@ -78,16 +78,14 @@ class Traffic:
         return replace(self, exits=exits, origin=origin)
 
 
-def places(
-    exits: NDArray[np.int64], steps: NDArray[np.int64] | int, last: NDArray[np.int64] | int
-) -> NDArray[np.int64]:
+def places(exits: Ints, steps: Ints | int, last: Ints | int) -> Ints:
     """Depth of each request: its exit; the last exit counts once for each step."""
     if isinstance(steps, int) and steps == 1:
         return exits
     return np.asarray(exits + np.where(exits == last, np.subtract(steps, 1), 0))
 
 
-def _with_predictions(trace: Trace, exits: NDArray[np.int64], last: int, rho: float, seed: int) -> Trace:
+def _with_predictions(trace: Trace, exits: Ints, last: int, rho: float, seed: int) -> Trace:
     """The requests with predictions of their depth."""
     if trace.predicted_depth is not None:
         where = trace.drawn_from.get("predicted_depth") or trace.source or "the trace"
@@ -100,7 +98,7 @@ def _with_predictions(trace: Trace, exits: NDArray[np.int64], last: int, rho: fl
     return replace(trace, predicted_depth=prediction.draw(stream(seed, PREDICTED_DEPTHS), depths, 1, most))
 
 
-def objectives(slo_s: Objective | None, count: int, seed: int) -> float | NDArray[np.float64] | None:
+def objectives(slo_s: Objective | None, count: int, seed: int) -> float | Floats | None:
     """Objectives of requests in seconds: drawn where they have a distribution."""
     return slo_s if slo_s is None or isinstance(slo_s, float | int) else slo_s.draw(stream(seed, SLOS), count)
 

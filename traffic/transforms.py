@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError, is_input
+from ..formats.array_types import Floats
 from .arrivals.bounds import check_rate, trace_of
 from .reading import NETWORK
 from .roots import bisect
@@ -148,7 +148,7 @@ def rescale_burstiness(trace: Trace, cv: float) -> Trace:
     positive = relative > 0
     logs = np.log(relative[positive])
 
-    def powered(power: float) -> NDArray[np.float64]:
+    def powered(power: float) -> Floats:
         values = np.zeros_like(gaps)
         values[positive] = np.exp(power * logs)
         return values

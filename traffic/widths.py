@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..formats.array_types import Floats, Ints
 from .shares import Shares, read_pairs, read_positive, read_shares
 
 MAX_WIDTH = 10**6
@@ -26,7 +26,7 @@ class LogNormal:
     high: float = float(MAX_WIDTH)
     multiple: float = 1.0  # widths are then rounded up to multiples of this whole number, as texts are padded
 
-    def draw(self, random: np.random.Generator, count: int) -> NDArray[np.float64]:
+    def draw(self, random: np.random.Generator, count: int) -> Floats:
         """Draw widths."""
         spread = math.log1p((self.sd / self.mean) ** 2)  # variance of the logarithm
         drawn = np.exp(math.log(self.mean) - spread / 2 + math.sqrt(spread) * random.standard_normal(count))
@@ -43,7 +43,7 @@ class Follow:
     absolute: float = 0.0
     high: float = float(MAX_WIDTH)  # most steps; there is at least one
 
-    def draw(self, random: np.random.Generator, widths: NDArray[np.float64]) -> NDArray[np.int64]:
+    def draw(self, random: np.random.Generator, widths: Floats) -> Ints:
         """Draw the steps of requests of these widths."""
         relative, absolute = random.standard_normal((2, len(widths)))
         steps = self.ratio * widths * (1 + self.relative * relative) + self.absolute * absolute

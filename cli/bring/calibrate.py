@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...formats.display import as_word
 from ..declare import argument, flag, option, written
 from ..names import ENGINE, named
 from ..options import AsJson, PictureOptions, names
@@ -102,10 +103,8 @@ def command(
         "rows": [{**row._asdict(), "error": row.error} for row in calibration.rows],
     }
     text = _text(calibration, spread, other)
-    show(
-        as_json, "fluidb.calibrate-output/1", record, text, None if refused else output,
-        "; next: fluidb latency NETWORK",
-    )  # fmt: skip
+    then = f"fluidb latency NETWORK {as_word(output)}"
+    show(as_json, "fluidb.calibrate-output/1", record, text, None if refused else output, then)
     if refused:
         raise typer.Exit(1)
 

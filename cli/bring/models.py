@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...formats.display import printable
+from ...formats.display import as_word, printable
 from ..declare import argument, flag, flat, followed, option, written
 from ..names import NETWORK, named, offering
 from ..options import AsJson, Force, names
@@ -187,7 +187,7 @@ def import_(
     write_file(output, network_text(made), replace=force)
     if "outputs" in net.sources:
         warn(f"{file}: {net.sources['outputs']}")
-    then = f"; next: fluidb dse {output} BOARD"
+    then = f"fluidb dse {as_word(output)} BOARD"
     record = {"output": output, "format": chosen, **_record(net), "sources": net.sources}
     show(as_json, "fluidb.model-import-output/1", record, [facts({"format": chosen} | _about(net))], output, then)
 
@@ -223,7 +223,7 @@ def exits_(
     net = build_network(made, path)
     write_file(output, network_text(made), replace=force)
     record = {"output": output, **_record(net)}
-    then = f"; next: fluidb dse {output} BOARD"
+    then = f"fluidb dse {as_word(output)} BOARD"
     show(as_json, "fluidb.model-exits-output/1", record, [facts(_about(net))], output, then)
 
 

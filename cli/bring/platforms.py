@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...formats.display import printable
+from ...formats.display import as_word, printable
 from ..declare import argument, flat, followed, option, written
 from ..names import NETWORK, PLATFORM, named
 from ..options import AsJson, Force, PictureOptions, Threads
@@ -155,7 +155,7 @@ def import_(
         if times is not None:
             write_file(beside, times, replace=force)
         write_file(output, platform_text(board), replace=force)
-    then = f"; next: fluidb {'dse' if network is None else 'latency'} NETWORK {output}"
+    then = f"fluidb {'dse' if network is None else 'latency'} NETWORK {as_word(output)}"
     record = {"output": output, "format": form, **_record(board)}
     show(as_json, "fluidb.platform-import-output/1", record, _text(board, {"format": form}), output, then)
 
@@ -181,7 +181,7 @@ def sweep(
     write_sweep(SWEEP, seconds, output, replace=force)
     done = {"output": output, "convolutions": len(SWEEP), "repeats": repeats, "threads": threads}
     text = facts({"convolutions": str(len(SWEEP)), "quickest": ms(min(seconds)), "longest": ms(max(seconds))})
-    show(as_json, "fluidb.platform-sweep-output/1", done, [text], output, f"; next: fluidb platforms fit {output}")
+    show(as_json, "fluidb.platform-sweep-output/1", done, [text], output, f"fluidb platforms fit {as_word(output)}")
 
 
 @app.command()

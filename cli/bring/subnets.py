@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ...formats.display import as_word
 from ..declare import argument, option, written
 from ..names import SUPERNET, named
 from ..options import AsJson, Force
@@ -59,7 +60,7 @@ def subnets(
             supernet=family.key(output.parent), subnets=kept, accuracies=stated, sources={"subnets": origin}
         )
         write_file(output, subnets_text(made), replace=force)
-    then = f"; next: fluidb dse {output} sushi-zcu104"
+    then = f"fluidb dse {as_word(output)} sushi-zcu104"
     record = {"output": output, **_subnets_record(family, listed), "source": origin}
     show(as_json, "fluidb.models-subnets-output/1", record, _subnets(family, listed, origin), output, then)
 

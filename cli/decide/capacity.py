@@ -37,8 +37,7 @@ class SearchedOptions:
         str | None, option("The only network whose rate grows, where networks have traffic of their own.", "NETWORK")
     ] = None
     clients: Annotated[
-        str | None,
-        option("Search the number of clients that wait for answers, not the rate.", "LOW..HIGH"),
+        str | None, option("Search the number of clients that wait for answers, not the rate.", "LOW..HIGH")
     ] = None
     think: Think = None
     threads: Threads = None

@@ -92,7 +92,7 @@ class _Column(NamedTuple):
     digits: int
 
     def number(self, value: float, sign: str = "") -> str:
-        return f"{self.scale * value:{sign},.{self.digits}f}"
+        return f"{self.scale * value:{sign}z,.{self.digits}f}"
 
     def mean(self, value: float, low: float | None, high: float | None, sign: str = "") -> str:
         """A mean with half the width of its interval, if it has one; an end may be cut off where a share ends."""

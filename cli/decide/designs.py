@@ -53,7 +53,7 @@ def _facts(design: DesignTable, fbcb: FbcbTable, latency: LatencyTable) -> dict[
         "network": design.network.name,
         "board": board_of(board),
         "engine": f"{layouts}, b = 1..{options.b_max}",
-        design.tile.names: str(design.tile),
+        "design": f"{design.tile.names} = {design.tile}",
         OBJECTIVES[options.objective].title: design.objective_text,
         "DSPs": f"{design.dsps:,} ({percent(design.dsp_share)})",
         "on-chip RAM": percent(design.ram_share),

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ...dse.npu.stated import DesignOptions
+from ...formats.display import as_word
 from ..declare import argument, option, written
 from ..interrupt import resumable
 from ..names import NETWORK, PLATFORM, named
@@ -70,7 +71,7 @@ def command(
     if as_json or answer.front:
         written_to, pictures = (output, [picture.plot]) if answer.front else (None, [])
         record = answer_record(answer, scenario) | {"output": written_to}
-        then = f"; next: fluidb serve-sim {output} --policy POLICY --trace FILE --slo 200ms"
+        then = f"fluidb serve-sim {as_word(output)} --policy POLICY --trace FILE --slo 200ms"
         show(as_json, "fluidb.plan-output/2", record, answer_text(answer), written_to, then, pictures)
     if missed := [searched for searched in answer.searches if not searched.front]:
         at_any = scenario.rate == "max"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ...formats.display import as_word
 from ..declare import argument, option, written
 from ..names import DEVICE, NETWORK, named
 from ..options import AsJson, Force, ThresholdsTried, tried_thresholds
@@ -81,7 +82,8 @@ def command(
         write_plan(planned, output, replace=force)
     names = {candidate.after: candidate.name for candidate in find_candidates(file, path)}
     text = _text(planned, names, file.title)
-    then = f"; next: fluidb serve-sim {output} --samples {output}/samples.npz --policy pame --trace FILE --slo 200ms"
+    answers = as_word(f"{output}/samples.npz")
+    then = f"fluidb serve-sim {as_word(output)} --samples {answers} --policy pame --trace FILE --slo 200ms"
     show(as_json, "fluidb.exits-output/1", _record(planned, output), text, output, then)
 
 

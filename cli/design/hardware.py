@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from ...formats.display import as_word
 from ..declare import option, written
 from ..options import AsJson, DesignFolder, Force
 from ..render import facts, show
@@ -31,5 +32,5 @@ def command(
 
     files = write_hardware(directory, output, integers=integers, replace=force)
     record = {"output": output, "files": files}
-    then = f"; next: {output / 'README.md'} says how to simulate and instantiate it"
+    then = f"{as_word(output / 'README.md')} says how to simulate and instantiate it"
     show(as_json, "fluidb.hardware-output/2", record, [facts(("file", str(file)) for file in files)], output, then)

@@ -7,6 +7,7 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ...formats.display import as_word
 from ..declare import argument, option, written
 from ..names import DEVICE, NETWORK, named
 from ..options import AsJson, PictureOptions, names
@@ -86,7 +87,7 @@ def command(
         more = {"decisions": {"points": list(map(_point, points)), "variants": device_tables.decisions.variants}}
     file = folder / LATENCY_FILE
     record = {"output": file, "b_max": made.b_max, "exits": made.exits, "rows": list(_rows(made))}
-    then = f"; next: fluidb serve-sim {folder} --trace FILE --slo 200ms"
+    then = f"fluidb serve-sim {as_word(folder)} --trace FILE --slo 200ms"
     show(as_json, "fluidb.latency-output/1", record | more, chain([_times(made)], text), file, then)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ...formats.display import as_word
 from ..declare import argument, option, written
 from ..options import AsJson, DevicesFile, Force, duration
 from ..render import facts, ms, percent, show, table
@@ -46,7 +47,7 @@ def command(
         "groups": groups,
         **_record(pipelined),
     }
-    then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms --policy serial:lanes={pipelined.lanes}"
+    then = f"fluidb serve-sim {as_word(output)} --trace FILE --slo 200ms --policy serial:lanes={pipelined.lanes}"
     show(as_json, "fluidb.pipeline-output/1", record, _text(pipelined, groups), output, then, [timeline])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from ...formats.display import as_word
 from ..declare import written
 from ..options import AsJson, Ends, Force, Inputs, Model, names
 from ..render import facts, percent, show, table
@@ -52,5 +53,5 @@ def command(
         "output": output, "files": files, "network": network.name, "samples": quantised.samples,
         "saturated": quantised.saturated, "exits": [row._asdict() for row in quantised.exits],
     }  # fmt: skip
-    then = f"; next: fluidb dse {output / files[1].name} BOARD -o DIR"
+    then = f"fluidb dse {as_word(output / files[1].name)} BOARD -o DIR"
     show(as_json, "fluidb.quantise-output/1", record, text, output, then)

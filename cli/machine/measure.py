@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from ...formats.display import as_word
 from ..declare import option, written
 from ..options import AsJson, Force, Model, StageThreads
 from ..render import facts, ms, percent, progress, show, table
@@ -76,5 +77,5 @@ def command(
         "output": output, "network": network.name, "exits": network.exits, "device": device, "cells": measurement.cells,
         "repeats": how.repeats, "drift": measurement.drift, "noisy": measurement.noisy,
     }  # fmt: skip
-    then = f"; next: fluidb serve-real {model} {output} --trace FILE --slo 50ms"
+    then = f"fluidb serve-real {as_word(model)} {as_word(output)} --trace FILE --slo 50ms"
     show(as_json, "fluidb.measure-output/1", record, text, output, then)

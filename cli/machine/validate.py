@@ -141,10 +141,8 @@ def command(
     with together():
         picture.write(lambda: draw_validation(validation))
         if output is not None:
-            command_line, drawn = (
-                shlex.join(["fluidb", *sys.argv[1:]]),
-                picture_bytes(draw_validation(validation), "svg"),
-            )
+            command_line = shlex.join(["fluidb", *sys.argv[1:]])
+            drawn = picture_bytes(draw_validation(validation), "svg")
             pages = [markdown_table(*block) for block in tables]
             write_validation(
                 validation, about["network"], about, pages, command_line, drawn, output, replace=picture.force

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...formats.display import as_word
 from ...traffic.measures import CONFIDENCE, MEASURES, show_threshold
 from ..declare import argument, flag, flat, option, written
 from ..names import NETWORK, named, offering
@@ -92,7 +93,7 @@ def generate(
         "exits": f"{drawn.exits}, the last included, of {answering.network}",
         "accuracy at the end": percent(accuracy),
     }
-    show(as_json, "fluidb.samples-output/1", record, [facts(text)], output, f"; next: fluidb samples show {output}")
+    show(as_json, "fluidb.samples-output/1", record, [facts(text)], output, f"fluidb samples show {as_word(output)}")
 
 
 @app.command("show")

@@ -22,19 +22,7 @@ from ..options import (
     duration,
     objective_record,
 )
-from ..render import (
-    bounds,
-    facts,
-    folded_table,
-    megabytes,
-    ms,
-    outcomes,
-    percent,
-    progress,
-    quantity,
-    show,
-    table,
-)
+from ..render import bounds, facts, folded_table, megabytes, ms, outcomes, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
     from ...serving.saturation import Saturation

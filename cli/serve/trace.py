@@ -56,7 +56,7 @@ class TraceOutput:
             "requests": f"{len(trace):,}",
             "rate": f"{rate:{'.3f' if rate >= 1 else '.3g'}} /s" if rate else "none, all arrive at one time",
             "CV of gaps": f"{trace.gap_cv:.3f}" if rate else None,
-            "lag-1 correlation": f"{trace.gap_lag1:.3f}" if rate else None,
+            "lag-1 correlation": f"{trace.gap_lag1:z.3f}" if rate else None,
             "last arrival": f"{span_s:,.3f} s",
         }
         show(self.as_json, "fluidb.trace-output/1", record, [facts(text)], self.output)
@@ -111,7 +111,7 @@ def cameras(
     number: Annotated[int, option("Cameras, each with a random phase.", "N", "--cameras")],
     fps: Annotated[float, option("Frame rate of each camera.", "FRAMES/S")],
     *,
-    jitter: Annotated[str | None, option("Standard deviation of a frame's arrival, e.g. 5ms.", "DURATION")] = None,
+    jitter: Annotated[str, option("Standard deviation of a frame's arrival, e.g. 5ms.", "DURATION")] = "0",
     drop: Annotated[float, option("Probability that a frame is lost, 0 to 0.99.", "SHARE")] = 0.0,
     drawn: ProcessOptions,
 ) -> None:
@@ -119,7 +119,9 @@ def cameras(
 
     Each frame that arrives is a request.
     """
-    drawn.draw("cameras", number, fps, jitter_s=duration(jitter, "jitter") or 0.0, drop=drop)
+    from ...formats import parse_duration
+
+    drawn.draw("cameras", number, fps, jitter_s=parse_duration(jitter, "jitter", zero=True), drop=drop)
 
 
 def daily(

@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats.array_types import Bools, Floats
 from ...rules.pad_or_split import decision_map, ideal_batch_sizes
@@ -52,7 +51,7 @@ class DecisionPoint(NamedTuple):
     always_pad: RuleScore
 
 
-def _points(table: LatencyTable) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
+def _points(table: LatencyTable) -> tuple[list[int], Floats, Floats]:
     """Exits with a decision point; by variant, times of the stages behind; and times of the gathers there."""
     last = len(table.exits)
     after = [*range(1, last), *([last] if table.exits[-1].steps > 1 else [])]

@@ -141,8 +141,7 @@ def layer_times(
 ) -> Floats:
     """Time of each layer for one sample."""
     computing, moving = cycles / cycles_per_s, moved / bytes_per_s
-    times: Floats = np.maximum(computing, moving) + not_hidden * np.minimum(computing, moving) + layer_s
-    return times
+    return np.maximum(computing, moving) + not_hidden * np.minimum(computing, moving) + layer_s
 
 
 def batch_times(need: Needs, engine: Engine, b: int = 1) -> Floats:

@@ -116,8 +116,7 @@ def by_network(rows: Sequence[RowFit]) -> list[RowFit]:
 def _mean_times(rows: Sequence[RowFit]) -> Floats:
     """The times of a layer, each the mean over its rows."""
     times = np.array([(row.measured_s, row.predicted_s, row.computing_s, row.moving_s) for row in rows])
-    means: Floats = np.average(times, axis=0, weights=[row.repeats for row in rows])
-    return means
+    return np.average(times, axis=0, weights=[row.repeats for row in rows])
 
 
 def log_ratios(rows: Sequence[RowFit]) -> dict[str, float]:

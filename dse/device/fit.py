@@ -157,8 +157,7 @@ class _Search:
         u, v = slowdowns(self.table.engine)
         if "effective_mhz" not in self.free:
             return np.full_like(ratios, u)
-        least: Floats = np.maximum(1.0, 1 / ratios) if "effective_gb_s" in self.free else v / ratios
-        return least
+        return np.maximum(1.0, 1 / ratios) if "effective_gb_s" in self.free else v / ratios
 
     def chosen(self, tried: Sequence[tuple[Floats, tuple[Floats, Floats]]]) -> tuple[float, Floats]:
         """The ratio of the least loss, and its constants.

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ...formats.array_types import Floats
 from ...models import Layer, Network
 from ...models.works import LayerWork
 from ...platforms.device import Device
@@ -24,7 +22,7 @@ class TimedLayer(NamedTuple):
     time_s: list[float]
 
 
-def timed_layers(layers: Sequence[Layer | LayerWork], time_s: NDArray[np.float64]) -> Iterator[TimedLayer]:
+def timed_layers(layers: Sequence[Layer | LayerWork], time_s: Floats) -> Iterator[TimedLayer]:
     """The layers that take any time; memory-only layers are counted with the product before. Shape: time_s (L, B)."""
     for group in layer_groups(layers):
         first, together_s = layers[group[0]], time_s[group].sum(axis=0)

@@ -12,7 +12,8 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from ...formats import AnyPath, InputError, Strict, did_you_mean, read_text, validate
-from ...models.loader import read_network_file
+from ...formats.csv_files import as_csv
+from ...models.loader import read_backbone_file
 from ...models.network import Gemm
 from ...models.works import LayerWork
 from ...platforms.engine import Engine
@@ -120,15 +121,13 @@ def read_measurements(path: AnyPath, engine: Engine) -> list[Measurement]:
     the CSV; its exits do not count.  A layer whose sizes the row states needs neither.
     """
     reader = csv.reader(io.StringIO(read_text(Path(path)).removeprefix("\ufeff"), newline=""), strict=True)
-    try:
+    with as_csv(path, reader):
         header = next(reader, [])
         _check_header(path, header)
         measured = _MeasuredRows(path, engine, header)
         for cells in reader:
             if cells:
                 measured.add(cells, reader.line_num)
-    except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num}: expected CSV, found none ({error})") from None
     return measured.checked()
 
 
@@ -274,8 +273,7 @@ def _few(read: _Read) -> list[Measurement]:
 def _needs(network: str, table: Path, engine: Engine, line: str) -> Needs:
     """The needs of a network without its exits."""
     try:
-        file, path = read_network_file(table.parent / network if network.endswith(".toml") else network)
-        return needs(file.model_copy(update={"exits": []}), path, engine)
+        return needs(*read_backbone_file(table.parent / network if network.endswith(".toml") else network), engine)
     except InputError as error:
         raise InputError(f"{line}: network: {fault}" for fault in error.faults) from None
 

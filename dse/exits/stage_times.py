@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import InputError
+from ...formats.array_types import Floats
 from ...models import Exit, Network
 from ...models.network import at_places
 from ...tables.exit_plan import PlannedService
 from ...tables.latency import LatencyTable
 
 
-def stage_times(table: LatencyTable, network: Network | None = None) -> NDArray[np.float64]:
+def stage_times(table: LatencyTable, network: Network | None = None) -> Floats:
     """Times of all stages that a network could be cut into. Shapes: returns (K + 2, K + 2, b_max + 1).
 
     Only the heads at the two ends of a stage count, while a latency table also has the heads of exits between them.
@@ -44,7 +44,7 @@ def stage_times(table: LatencyTable, network: Network | None = None) -> NDArray[
     return times
 
 
-def head_shares(table: LatencyTable, network: Network | None) -> NDArray[np.float64]:
+def head_shares(table: LatencyTable, network: Network | None) -> Floats:
     """Share of the MACs of each stage that its head makes."""
     if network is None or len(network.exits) != len(table.exits):
         raise InputError(
@@ -54,7 +54,7 @@ def head_shares(table: LatencyTable, network: Network | None) -> NDArray[np.floa
     macs = np.zeros((2, len(table.exits)))
     for layer in network.layers:
         macs[int(layer.in_head), layer.stage - 1] += layer.gemm.macs if layer.gemm else 0
-    shares: NDArray[np.float64] = macs[1] / np.maximum(macs.sum(axis=0), 1.0)
+    shares: Floats = macs[1] / np.maximum(macs.sum(axis=0), 1.0)
     return shares
 
 
@@ -64,7 +64,7 @@ def keep_exits(
     places: Sequence[int],
     rates: Sequence[float],
     planned: PlannedService | None = None,
-    stage_s: NDArray[np.float64] | None = None,
+    stage_s: Floats | None = None,
 ) -> LatencyTable:
     """The latency table of the same hardware for the network with fewer exits.
 

@@ -8,8 +8,8 @@ from enum import IntEnum, IntFlag
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Ints
 from ..engine import LAYER_START, PREPARE, RECORD_WORDS, Port
 from ..integers import reference
 from ..integers.layer_jobs import EngineLayer
@@ -18,7 +18,7 @@ from .memory import PARTS, Image
 from .places import End, Part, parts_of, pitch_of_inputs, stages_of
 from .program import TimedJob
 
-Rows = NDArray[np.int64]
+Rows = Ints
 
 
 class Command(IntEnum):
@@ -69,12 +69,7 @@ class Script:
     """
 
     def __init__(
-        self,
-        network: IntegerNetwork,
-        timed: Mapping[str, list[TimedJob]],
-        memory: Image,
-        port: Port,
-        samples: Integers,
+        self, network: IntegerNetwork, timed: Mapping[str, list[TimedJob]], memory: Image, port: Port, samples: Integers
     ) -> None:
         self.network, self.timed, self.places = network, timed, memory.places
         self.maps, self.samples = reference.run(network, samples), len(samples)

@@ -24,10 +24,7 @@ OF_LAYER = (
     ("addition", "of a residual map, an addition_t"),
     ("distance", "from the address of an output to that of the word which is added to it"),
     ("product_bounds", "before that: the lower one below the upper one"),
-    (
-        "maximum",
-        "outputs are the largest product, not the sum: of words from 0 on, by 1, in the only column",
-    ),
+    ("maximum", "outputs are the largest product, not the sum: of words from 0 on, by 1, in the only column"),
     ("R P C groups", ""),
     ("steps", "tiles along P"),
     ("share", "beats of a store between two loads, at most"),
@@ -55,25 +52,14 @@ LAYOUT_FIELDS, FIELDS = (
 
 
 class Addition(NamedTuple):
-    """A residual map that the store adds to the outputs of a product.
+    """A residual map that the store adds to the outputs of a product."""
 
-    Attributes
-    ----------
-    left : tuple of int
-        Places by which the product and the map move to the left.
-    shift : int
-        Sums are divided by 2**shift, rounded to the nearest, halves up.
-    low, high : int
-        Bounds of the product.
-    distance : int
-        Words from the address of an output to the word that is added to it.
-    """
-
-    left: tuple[int, int]
-    shift: int
+    left: tuple[int, int]  # places by which the product and the map move to the left
+    shift: int  # sums are divided by 2**shift, rounded to the nearest, halves up
+    # bounds of the product
     low: int
     high: int
-    distance: int = 0
+    distance: int = 0  # words from the address of an output to the word that is added to it
 
     def packed(self) -> int:
         """The number of a job, ``engine_pkg::addition_t``: only the difference of the places counts."""
@@ -89,56 +75,30 @@ class Addition(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A layer at a batch size, as the control block configures it.
+    """A layer at a batch size, as the control block configures it."""
 
-    Attributes
-    ----------
-    window : Window
-        Its inputs, for one group.
-    C, groups : int
-        Output channels of a group, and groups.
-    layout : tuple of int
-        b, B_R, B_P and passes.
-    code : int
-        Of the stacking k: 0, 1, 2 for 1, 2, 1/2.
-    tile : Tile
-        The design after stacking.
-    rows : int
-        Rows of a block.
-    shift : int
-        Outputs are sums divided by 2**shift, rounded to the nearest, halves up.
-    low, high : int
-        Bounds of outputs, of 16 bits.
-    x_sample, y_sample, y_channel : int
-        Words from a sample of the inputs, a sample or a channel of the outputs to the next, if others lie between
-        them; 0 if none do.
-    x_channel : int
-        Words from a channel of the inputs to the next, with ``x_sample``; 0 if they follow one another.
-    shared : bool
-        Whether all groups have one copy of the weights.
-    maximum : bool
-        Whether an output is the largest product, as in a maximum pool.
-    addition : Addition, optional
-        What is added to the product before the outputs are kept within their bounds.
-    """
-
-    window: Window
+    window: Window  # its inputs, for one group
+    # output channels of a group, and groups
     C: int
     groups: int
-    layout: tuple[int, int, int, int]
-    code: int
-    tile: Tile
-    rows: int
-    shift: int
+    layout: tuple[int, int, int, int]  # b, B_R, B_P and passes
+    code: int  # of the stacking k: 0, 1, 2 for 1, 2, 1/2
+    tile: Tile  # the design after stacking
+    rows: int  # rows of a block
+    shift: int  # outputs are sums divided by 2**shift, rounded to the nearest, halves up
+    # bounds of outputs, of 16 bits
     low: int
     high: int
+    # words from a sample of the inputs, a sample or a channel of the outputs to the next, if others lie between them; 0
+    # if none do
     x_sample: int = 0
     y_sample: int = 0
     y_channel: int = 0
+    # words from a channel of the inputs to the next, with ``x_sample``; 0 if they follow one another
     x_channel: int = 0
-    shared: bool = False
-    maximum: bool = False
-    addition: Addition | None = None
+    shared: bool = False  # whether all groups have one copy of the weights
+    maximum: bool = False  # whether an output is the largest product, as in a maximum pool
+    addition: Addition | None = None  # what is added to the product before the outputs are kept within their bounds
 
     @property
     def gemm(self) -> tuple[int, int, int, int]:

@@ -29,62 +29,34 @@ class Part(NamedTuple):
 
 
 class Addend(NamedTuple):
-    """A map that the store adds to the outputs of a product; it lies as these do, from an address on.
-
-    Attributes
-    ----------
-    name : str
-        The map.
-    at : int
-        The address of its first sample.
-    host : tuple of Part
-        What the host writes of it.
-    """
+    """A map that the store adds to the outputs of a product; it lies as these do, from an address on."""
 
     name: str
-    at: int
-    host: tuple[Part, ...]
+    at: int  # address of its first sample
+    host: tuple[Part, ...]  # what the host writes of it
 
 
 class Location(NamedTuple):
-    """A product or a pool in the memory; addresses in words of 16 bits.
+    """A product or a pool in the memory; addresses in words of 16 bits."""
 
-    Attributes
-    ----------
-    map : str
-        What it writes: its own map, or the addition that its store does.
-    x, weights, y : int
-        Of the first sample's inputs, of the weights, of the first sample's outputs.
-    x_sample, y_sample : int
-        Words from a sample to the next.
-    x_channel, y_channel : int
-        Words from a channel to the next: of its map, and what is behind it so that the next begins a line of the bus.
-    joined : bool
-        Whether its inputs lie where the NPU writes them, or where the host does for all that read them.
-    host : tuple of Part
-        What the host writes of its inputs, if it did not for a layer before it.
-    filling : int
-        The constant behind the outputs of each sample, or, if channels reach up to the next sample, in the second half
-        of each channel's words; for the products that read it there, 0 if there is none.
-    end : End
-        What follows it.
-    residual : Addend, optional
-        What its store adds to its outputs.
-    """
-
-    map: str
+    map: str  # what it writes: its own map, or the addition that its store does
+    # of the first sample's inputs, of the weights, of the first sample's outputs
     x: int
     weights: int
     y: int
+    # words from a sample to the next
     x_sample: int
     y_sample: int
+    # words from a channel to the next: of its map, and what is behind it so that the next begins a line of the bus
     x_channel: int
     y_channel: int
-    joined: bool
-    host: tuple[Part, ...]
+    joined: bool  # whether its inputs lie where the NPU writes them, or where the host does for all that read them
+    host: tuple[Part, ...]  # what the host writes of its inputs, if it did not for a layer before it
+    # the constant behind the outputs of each sample, or, if channels reach up to the next sample, in the second half of
+    # each channel's words; for the products that read it there, 0 if there is none
     filling: int
-    end: End
-    residual: Addend | None = None
+    end: End  # what follows it
+    residual: Addend | None = None  # what its store adds to its outputs
 
     @property
     def all_host(self) -> tuple[Part, ...]:

@@ -38,18 +38,10 @@ FAULT_SHIFT = 8
 
 
 class Access(NamedTuple):
-    """A register.
+    """A register."""
 
-    Attributes
-    ----------
-    access : str
-        ``r``, ``w`` or ``rw``.
-    about : str
-        What it holds.
-    """
-
-    access: str
-    about: str
+    access: str  # ``r``, ``w`` or ``rw``
+    about: str  # what it holds
 
 
 class Register(Enum):

@@ -28,30 +28,18 @@ EngineLayer = ProductLayer | AveragePool | MaxPool
 
 
 class LayerJob(NamedTuple):
-    """A layer as the engine runs it, at any batch size.
+    """A layer as the engine runs it, at any batch size."""
 
-    Attributes
-    ----------
-    window : Window
-        How it reads the map of a group, the channel of the constant among it.
-    C, groups : int
-        Output channels of a group, and groups.
-    weights : ndarray, shape (groups or 1, P, C), int16
-        With which it multiplies; one copy if all groups have the same.
-    shift, low, high : int
-        How its sums become words.
-    maximum : bool
-        Whether the largest product counts, and not their sum.
-    """
-
-    window: Window
+    window: Window  # how it reads the map of a group, the channel of the constant among it
+    # output channels of a group, and groups
     C: int
     groups: int
-    weights: Integers
+    weights: Integers  # (groups or 1, P, C): with which it multiplies; one copy if all groups have the same
+    # how its sums become words
     shift: int
     low: int
     high: int
-    maximum: bool = False
+    maximum: bool = False  # whether the largest product counts, and not their sum
 
 
 def job_of(network: IntegerNetwork, layer: EngineLayer) -> LayerJob:

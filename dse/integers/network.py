@@ -137,8 +137,7 @@ class FlattenLayer(_Layer):
 
 
 IntegerLayer = Annotated[
-    ProductLayer | AddLayer | AveragePool | MaxPool | ClipLayer | ConcatLayer | FlattenLayer,
-    Field(discriminator="op"),
+    ProductLayer | AddLayer | AveragePool | MaxPool | ClipLayer | ConcatLayer | FlattenLayer, Field(discriminator="op")
 ]
 
 
@@ -151,29 +150,14 @@ class IntegerExit(Strict):
 
 
 class IntegerNetwork(NamedTuple):
-    """A quantised network.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    shape : Map
-        Of a sample.
-    exponent : int
-        A sample's value is its integer times 2**-exponent.
-    layers : list of IntegerLayer
-        In execution order, by stage.
-    exits : list of IntegerExit
-        In order of depth.
-    weights : dict of str to ndarray, shape (groups, P, C), int16
-        Of each product, as the engine reads them: P in the order channel, row, column of the window.
-    """
+    """A quantised network."""
 
     name: str
-    shape: Map
-    exponent: int
-    layers: list[IntegerLayer]
-    exits: list[IntegerExit]
+    shape: Map  # of a sample
+    exponent: int  # a sample's value is its integer times 2**-exponent
+    layers: list[IntegerLayer]  # in execution order, by stage
+    exits: list[IntegerExit]  # in order of depth
+    # (groups, P, C): of each product, as the engine reads them: P in the order channel, row, column of the window
     weights: dict[str, Integers]
 
     def layer(self, name: str) -> IntegerLayer:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formats import InputError, OwnFolder, check_installed, open_arrays
-from ...formats.array_types import Floats
+from ...formats import InputError, OwnFolder, check_installed, check_labels, open_arrays
+from ...formats.array_types import Floats, Ints
 from ...models.schema import NAME, NetworkFile
 from ...models.writer import network_text
 from . import reference
@@ -41,27 +41,13 @@ class ExitReport(NamedTuple):
 
 
 class Quantised(NamedTuple):
-    """A quantised network, and how it compares on the samples.
-
-    Attributes
-    ----------
-    network : IntegerNetwork
-        The network.
-    file : NetworkFile
-        What the engine runs of it, for ``fluidb dse``.
-    samples : int
-        How many chose the scales.
-    saturated : int
-        Values that saturate on these samples.
-    exits : list of ExitReport
-        Its answers to them beside those in floating point.
-    """
+    """A quantised network, and how it compares on the samples."""
 
     network: IntegerNetwork
-    file: NetworkFile
-    samples: int
-    saturated: int
-    exits: list[ExitReport]
+    file: NetworkFile  # what the engine runs of it, for ``fluidb dse``
+    samples: int  # how many chose the scales
+    saturated: int  # values that saturate on these samples
+    exits: list[ExitReport]  # its answers to them beside those in floating point
 
 
 def quantise(path: Path, samples: Path, exits: Sequence[str] | None = None) -> Quantised:
@@ -84,6 +70,8 @@ def quantise(path: Path, samples: Path, exits: Sequence[str] | None = None) -> Q
             if not math.isfinite(largest[name]):
                 raise InputError(f'{path}: layer "{name}": expected finite values on {samples}, found others')
         plain.append(_answers(trained.exits, values))
+    if labels is not None:
+        check_labels(samples, labels, values[trained.exits[-1].layer][0].size)
     made = ScaleChoice(NAME.plain(path.stem), trained, largest, path).make()
     saturated, chosen = 0, []
     for part in _parts(inputs):
@@ -103,7 +91,7 @@ def _parts(samples: Floats) -> Iterator[Floats]:
         yield samples[begin : begin + PART]
 
 
-def _answers(exits: Iterable[Any], maps: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+def _answers(exits: Iterable[Any], maps: Mapping[str, NDArray[Any]]) -> Ints:
     """The class that each exit chooses for each sample. Shapes: returns (exits, N)."""
     return np.stack([maps[exit_.layer].reshape(len(maps["input"]), -1).argmax(axis=1) for exit_ in exits])
 
@@ -117,7 +105,7 @@ def write_quantised(quantised: Quantised, folder: Path, *, replace: bool = False
     return [folder / name for name in files]
 
 
-def _read_samples(path: Path, name: str, shape: tuple[int, int, int]) -> tuple[Floats, NDArray[np.int64] | None]:
+def _read_samples(path: Path, name: str, shape: tuple[int, int, int]) -> tuple[Floats, Ints | None]:
     """Samples, [sample][channel][height][width], and their labels."""
     with open_arrays(path, "expected calibration samples, found no such file") as arrays:
         source = next((known for known in (name, "input") if known in arrays.names), None)

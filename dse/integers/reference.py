@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
+from ...formats.array_types import Floats, Ints
 from ..engine import SUM_BITS
 from .network import (
     HIGH,
@@ -42,7 +43,7 @@ def encode(network: IntegerNetwork, samples: NDArray[Any]) -> Integers:
     return np.clip(np.rint(values * 2.0**network.exponent), LOW, HIGH).astype(WORD_TYPE)
 
 
-def scaled(sums: NDArray[np.int64], shift: int, low: int = LOW, high: int = HIGH) -> Integers:
+def scaled(sums: Ints, shift: int, low: int = LOW, high: int = HIGH) -> Integers:
     """Sums of 48 bits divided by 2**shift, rounded to the nearest, halves up; kept within bounds."""
     words: Integers = np.clip((sums + (1 << shift >> 1)) >> shift, low, high).astype(WORD_TYPE)
     return words
@@ -146,14 +147,14 @@ def run(network: IntegerNetwork, samples: Integers) -> dict[str, Integers]:
     return outputs
 
 
-def scores(network: IntegerNetwork, exit_: IntegerExit, maps: Mapping[str, Integers]) -> NDArray[np.float64]:
+def scores(network: IntegerNetwork, exit_: IntegerExit, maps: Mapping[str, Integers]) -> Floats:
     """The answer at an exit: probabilities if a Softmax makes them, else scores. Shapes: returns (N, classes)."""
     values = maps[exit_.layer].reshape(len(maps[exit_.layer]), -1).astype(np.float64)
     values = values * 2.0 ** -network.layer(exit_.layer).exponent
     if not exit_.softmax:
         return values
     shares = np.exp(values - values.max(axis=1, keepdims=True))
-    probabilities: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
+    probabilities: Floats = shares / shares.sum(axis=1, keepdims=True)
     return probabilities
 
 

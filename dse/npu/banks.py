@@ -7,9 +7,9 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ...formats.array_types import Ints
+from ...formats.array_types import Floats, Ints
 from ...platforms import Board
 from ..engine import AHEAD, BEAT_BITS, FLIGHT_BITS, SUM_BITS, WORD_BITS
 from .ports import words_of
@@ -44,25 +44,13 @@ class Placed(NamedTuple):
     moved: dict[str, Ints]  # banks that UltraRAMs hold
 
     @property
-    def block_rams(self) -> NDArray[np.float64]:
+    def block_rams(self) -> Floats:
         """Block RAMs of 36 Kb that all buffers take; a half is one of 18 Kb."""
-        total: NDArray[np.float64] = sum(self.halves.values(), np.zeros((), np.int64)) / 2
-        return total
+        return sum(self.halves.values(), np.zeros((), np.int64)) / 2
 
 
 def cells(width: ArrayLike, rows: ArrayLike) -> Ints:
-    """Cells of look-up tables of one bank: four tables that hold 32 rows of 6 bits, or 64 of 3 bits.
-
-    Parameters
-    ----------
-    width, rows : int or array
-        Bits of a row, and rows.
-
-    Returns
-    -------
-    array
-        Cells; the fourth port of each writes.
-    """
+    """Cells of look-up tables of one bank: four tables that hold 32 rows of 6 bits, or 64 of 3; the fourth writes."""
     width, rows = np.asarray(width, np.int64), np.asarray(rows, np.int64)
     fewest: Ints = np.minimum(-(-width // 6) * -(-rows // 32), -(-width // 3) * -(-rows // 64))
     return fewest
@@ -70,50 +58,26 @@ def cells(width: ArrayLike, rows: ArrayLike) -> Ints:
 
 def choosers(width: ArrayLike, rows: ArrayLike) -> Ints:
     """Look-up tables that choose the row of a bank in look-up tables, one for each bit and 64 rows after the first."""
-    luts: Ints = np.asarray(width, np.int64) * (-(-np.asarray(rows, np.int64) // 64) - 1)
-    return luts
+    return np.asarray(width, np.int64) * (-(-np.asarray(rows, np.int64) // 64) - 1)
 
 
 def halves(width: ArrayLike, rows: ArrayLike) -> Ints:
-    """Block RAMs of 18 Kb that one bank takes; two of them are one of 36 Kb.
+    """Block RAMs of 18 Kb, halves of one of 36 Kb, that a bank takes; none where it goes to look-up tables.
 
     Such a block holds 16,384 rows of 1 bit, 8,192 of 2, 4,096 of 4, or 512 of four slices of 9 bits, which may belong
     to different rows: 1,536 rows of 48 bits are 3 * 6 slices, in five blocks.
-
-    Parameters
-    ----------
-    width, rows : int or array
-        Bits of a row, and rows.
-
-    Returns
-    -------
-    array
-        Blocks; none where the bank goes to look-up tables.
     """
     width, rows = np.asarray(width, np.int64), np.asarray(rows, np.int64)
     fewest = -(-(-(-width // 9) * -(-rows // 512)) // 4)
     for bits in (1, 2, 4):
         fewest = np.minimum(fewest, -(-width // bits) * -(-rows * bits // 16384))
-    blocks: Ints = np.where(cells(width, rows) <= CELLS * fewest, 0, fewest)
-    return blocks
+    return np.where(cells(width, rows) <= CELLS * fewest, 0, fewest)
 
 
 def banks_of(board: Board, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, Bank]:
     """Memories of designs by banks, as in ``rtl/engine``; weights are in registers and have none.
 
-    Parameters
-    ----------
-    board : Board
-        It states the width of words, and the words of a beat at most.
-    tiles : array or Tile
-        Designs. Shapes: (5, ...).
-    samples : int or array
-        Most samples side by side in a tile of columns, a power of two. Shapes go with the designs' shapes.
-
-    Returns
-    -------
-    dict of str to Bank
-        The banks of each buffer.
+    ``samples`` is the largest power of two of them side by side in a tile of columns. Shapes: ``tiles`` (5, ...).
     """
     return _banks(board.word_bits, words_of(board, tiles), tiles, samples)
 
@@ -156,20 +120,7 @@ def together(banks: dict[str, Bank]) -> Ints:
 
 
 def place(board: Board, banks: dict[str, Bank]) -> Placed:
-    """Place banks in the blocks of a board; UltraRAMs hold the banks that take the most block RAMs.
-
-    Parameters
-    ----------
-    board : Board
-        The board.
-    banks : dict of str to Bank
-        Banks by buffer, as :func:`banks_of` makes them.
-
-    Returns
-    -------
-    Placed
-        The blocks, which may be more than the board has.
-    """
+    """Place banks in the blocks of a board, which may be too few; UltraRAMs hold those that take most block RAMs."""
     names = list(banks)
     count, width, rows = together(banks)
     half, each = halves(width, rows), -(-width // ULTRA_WIDTH) * -(-rows // ULTRA_ROWS)

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...formats.array_types import Floats
 from ...platforms import Board
-from .logic import NO_ENTRIES, Entries, Values
+from .logic import NO_ENTRIES, Entries
 from .resources import LOGIC, OF_SAMPLES, Limits, Resource, Supply
 from .rows import rows_by_blocks
 from .side_by_side import power_of_two
@@ -70,23 +71,9 @@ class BoardUse(NamedTuple):
 
 
 def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_ENTRIES) -> BoardUse | None:
-    """What a design takes of a board in blocks, look-up tables and flip-flops, as far as the board states them.
+    """Blocks, look-up tables and flip-flops that a design takes of a board; ``None`` if none of these is judged.
 
-    Parameters
-    ----------
-    board : Board
-        The board.
-    tile : Tile
-        The design.
-    samples : int
-        Samples that its layouts have side by side in a tile of columns.
-    entries : Entries, optional
-        Entries of the control block.
-
-    Returns
-    -------
-    BoardUse or None
-        Blocks by buffer, the others by part; ``None`` if none of these is judged.
+    ``samples`` are those that its layouts have side by side in a tile of columns.
     """
     supply = Supply.of(board, Limits(max_luts=board.luts), entries=entries)
     if not supply.only(*OF_SAMPLES):
@@ -119,6 +106,6 @@ def board_use(board: Board, tile: Tile, samples: int = 1, entries: Entries = NO_
     )
 
 
-def _whole(parts: dict[str, Values]) -> dict[str, int]:
+def _whole(parts: dict[str, Floats]) -> dict[str, int]:
     """Counts of parts, rounded up."""
     return {name: ceil(number) for name, number in parts.items()}

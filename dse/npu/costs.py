@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import InputError
+from ...formats.array_types import Floats, Ints
 from ...platforms import ENERGY_KEYS
 from ...tables.files import FBCB_FILE
 from . import kernels, layer_choice, schedule
@@ -63,21 +63,21 @@ WAITING = (
 class LayerCosts(NamedTuple):
     """Cost of each layer and batch on a design, memory-only layers included, in execution order."""
 
-    time_s: NDArray[np.float64]  # (L, b_max)
-    parts_s: dict[Cause, NDArray[np.float64]]  # each (L, b_max), not negative; they sum to the time
-    words: NDArray[np.float64]  # (L, b_max), moved off chip
-    block_rows: NDArray[np.int64] | None  # (L, b_max), 0 for a memory-only layer; none if ideal
-    beats: NDArray[np.float64]  # (2, L, b_max), of the NPU and of the bus; 0 for a memory-only layer, or if ideal
-    energy_j: NDArray[np.float64] | None  # (L, b_max), without static power; none if the board states no energies
+    time_s: Floats  # (L, b_max)
+    parts_s: dict[Cause, Floats]  # each (L, b_max), not negative; they sum to the time
+    words: Floats  # (L, b_max), moved off chip
+    block_rows: Ints | None  # (L, b_max), 0 for a memory-only layer; none if ideal
+    beats: Floats  # (2, L, b_max), of the NPU and of the bus; 0 for a memory-only layer, or if ideal
+    energy_j: Floats | None  # (L, b_max), without static power; none if the board states no energies
 
 
 class Configured(NamedTuple):
     """The G products of a network as a control block configures them."""
 
     sizes: schedule.LayerSizes  # arrays of a row for each product
-    tile: NDArray[np.float64]  # (4, G, b_max), after stacking
-    blocks: NDArray[np.int64]  # (G, b_max), of rows; 1 where they are not chosen
-    layouts: NDArray[np.int64]  # (G, b_max, 4), b, B_R, B_P, passes
+    tile: Floats  # (4, G, b_max), after stacking
+    blocks: Ints  # (G, b_max), of rows; 1 where they are not chosen
+    layouts: Ints  # (G, b_max, 4), b, B_R, B_P, passes
 
 
 def configured(design: DesignTable, fbcb: FbcbTable) -> Configured:
@@ -121,7 +121,7 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     waiting = moved / design.words_per_cycle  # a memory-only layer does nothing else
     has_gemm = np.array([layer.product(pooled=options.pooled) is not None for layer in network.layers])
 
-    def spread(products: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
+    def spread(products: Floats, rest: Floats) -> Floats:
         table = rest.astype(np.float64)
         table[has_gemm] = products
         return table
@@ -185,16 +185,16 @@ def _gemm_parts(design: DesignTable, chosen: Configured) -> tuple[Any, Any, list
 class _Run(NamedTuple):
     """What :func:`.layer_choice.run_layers` returns of each product and batch, (G, b_max) each; times in cycles."""
 
-    cycles: NDArray[np.float64]
-    busy: NDArray[np.float64]
-    beats: NDArray[np.float64]  # of the NPU
-    lines: NDArray[np.float64]  # of the bus
-    first: NDArray[np.float64]
-    last: NDArray[np.float64]
-    words: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    blocks: NDArray[np.float64]
-    block_rows: NDArray[np.float64]
+    cycles: Floats
+    busy: Floats
+    beats: Floats  # of the NPU
+    lines: Floats  # of the bus
+    first: Floats
+    last: Floats
+    words: Floats
+    weights: Floats
+    blocks: Floats
+    block_rows: Floats
 
 
 def _run(design: DesignTable, chosen: Configured) -> _Run:

@@ -5,21 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from ...formats import (
-    AnyPath,
-    InputError,
-    OwnFolder,
-    SparseRecord,
-    Strict,
-    Table,
-    check_folder,
-    read_table,
-    table_text,
-)
+from ...formats import AnyPath, InputError, OwnFolder, SparseRecord, Strict, Table, check_folder, read_table, table_text
+from ...formats.array_types import Ints
 from ...models import Network, as_network
 from ...models.network import Count
 from ...platforms import ENERGY_KEYS, LUT_KEYS, Board, as_board
@@ -164,7 +153,7 @@ def tabulate_design(
     platform: Board | AnyPath,
     options: SearchOptions,
     result: SearchResult,
-    most_samples: NDArray[np.int64] | None = None,
+    most_samples: Ints | None = None,
 ) -> tuple[DesignTable, FbcbTable]:
     """Make the tables of a search.
 
@@ -207,12 +196,7 @@ def tabulate_design(
 
 
 def write_design(
-    folder: AnyPath,
-    design: DesignTable,
-    fbcb: FbcbTable,
-    *,
-    searched: Table | None = None,
-    replace: bool = False,
+    folder: AnyPath, design: DesignTable, fbcb: FbcbTable, *, searched: Table | None = None, replace: bool = False
 ) -> None:
     """Write a design's folder, whole or not at all.
 

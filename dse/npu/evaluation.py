@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import InputError
+from ...formats.array_types import Floats, Ints
 from ...models import Network
 from ...platforms import Board
 from .choices import Objective, Overlap
@@ -22,6 +22,9 @@ from .workload import Workload, as_workload, merged
 
 PIECE = 8_000_000
 """Layouts that a thread evaluates in one task: about a millisecond, so all threads stay busy and Ctrl-C acts soon."""
+
+BOUND_PIECE = 512
+"""Designs whose bounds are found in one task: with more, their figures do not stay in the cache of a core."""
 
 STEPS = {Overlap.PAPER: 20, Overlap.IDEAL: 20, Overlap.TILES: 400}
 """How many times as long designs take one by one as by vectors, about."""
@@ -37,12 +40,12 @@ Result = TypeVar("Result")
 class LayoutChoice(NamedTuple):
     """Configuration of every layer and batch on one design, and its cost; all fields are (L, b_max)."""
 
-    codes: NDArray[np.int64]  # stacking code: 0, 1, 2 for k = 1, 2, 1/2
-    B_R: NDArray[np.int64]  # samples down the rows
-    blocks: NDArray[np.int64]  # of rows; 1 if the paper's count takes as many as the buffers need
-    cycles: NDArray[np.float64]
-    words: NDArray[np.float64]  # moved off chip
-    on_chip: NDArray[np.float64]  # moved on the chip only: returning partial sums, resident weights
+    codes: Ints  # stacking code: 0, 1, 2 for k = 1, 2, 1/2
+    B_R: Ints  # samples down the rows
+    blocks: Ints  # of rows; 1 if the paper's count takes as many as the buffers need
+    cycles: Floats
+    words: Floats  # moved off chip
+    on_chip: Floats  # moved on the chip only: returning partial sums, resident weights
 
 
 class Evaluator:
@@ -72,7 +75,7 @@ class Evaluator:
                 "take the results of a simulation of this network"
             )
 
-    def cost(self, tiles: Tiles, *, traffic: bool, samples: NDArray[np.int64] | None = None) -> Cost:
+    def cost(self, tiles: Tiles, *, traffic: bool, samples: Ints | None = None) -> Cost:
         """Time of D designs and, if asked for, their traffic off chip and on."""
         if self.by_vectors and not traffic:
             return self._cost(self.cycles(tiles))
@@ -89,7 +92,7 @@ class Evaluator:
         by_time = self._prices == self._kernels.TIME_ONLY
         return self._options.overlap is Overlap.PAPER and not self.layouts.literal and by_time
 
-    def evaluate(self, tile: Tile, samples: NDArray[np.int64] | None = None) -> tuple[Cost, LayoutChoice]:
+    def evaluate(self, tile: Tile, samples: Ints | None = None) -> tuple[Cost, LayoutChoice]:
         """Cost of a design, and the best (k, B_R) of each product, network by network, and each batch."""
         figures, chosen = self.account(tile.array, samples=samples)
         return self._cost(*figures), LayoutChoice._make(table[self._rows] for table in chosen)
@@ -98,7 +101,7 @@ class Evaluator:
         """The best (k, B_R) of each of the network's products and each batch on a design."""
         return self.evaluate(tile)[1]
 
-    def _stacked(self, tiles: Tiles) -> NDArray[np.float64]:
+    def _stacked(self, tiles: Tiles) -> Floats:
         """Sizes of designs under each stacking code; where a code does not fit, the tile of k = 1, which wins ties.
 
         Always in one order in memory: a kernel would be compiled for each.
@@ -106,16 +109,14 @@ class Evaluator:
         by_code = stacked(tiles, self.layouts.codes)
         return np.ascontiguousarray(np.where(by_code.min(axis=0) < 1, by_code[:, :1], by_code))
 
-    def cycles(self, tiles: Tiles) -> NDArray[np.float64]:
+    def cycles(self, tiles: Tiles) -> Floats:
         """Cycles of D designs by the paper's count, by stage and batch."""
         cycles = np.empty((len(self.work.memory_words), self._options.b_max, tiles.shape[1]))
         rate = self._platform.words_per_cycle
         self._kernels.search_designs(self._stacked(tiles), self.work, self.layouts, rate, cycles)
         return cycles.transpose(2, 0, 1)
 
-    def account(
-        self, tiles: Tiles, *, bound: bool = False, samples: NDArray[np.int64] | None = None
-    ) -> tuple[NDArray[np.float64], LayoutChoice]:
+    def account(self, tiles: Tiles, *, bound: bool = False, samples: Ints | None = None) -> tuple[Floats, LayoutChoice]:
         """Cycles, words and accesses of D designs, and what each distinct layer chooses on the last of them.
 
         With ``bound``, cycles as built that no layout goes below.  ``samples`` is what :meth:`samples` finds, if it is
@@ -138,11 +139,11 @@ class Evaluator:
         run.run_designs(by_code, self.work, self.layouts, engines, mode, choice, figures)
         return figures, choice
 
-    def samples(self, tiles: Tiles) -> NDArray[np.int64]:
+    def samples(self, tiles: Tiles) -> Ints:
         """Most samples that designs can have side by side; finding it for many takes about as long as for a few."""
         return self._options.samples_side_by_side(self._workload, self._platform, tiles)
 
-    def least(self, tiles: Tiles, *, traffic: bool) -> NDArray[np.float64]:
+    def least(self, tiles: Tiles, *, traffic: bool) -> Floats:
         """Cycles, and words and accesses, that no design goes below, nor one with smaller T_R, T_P or T_C.
 
         See docs/search.md, Pruning. Shapes: returns (3 or 1, D, stages, b_max).
@@ -160,19 +161,21 @@ class Evaluator:
         """Cost at :meth:`least`."""
         return self._cost(*self.least(tiles, traffic=traffic))
 
-    def bound(self, tiles: Tiles, objective: Objective) -> NDArray[np.float64]:
-        """Value of the objective at the least cost of D designs. Shapes: returns (D,)."""
-        goal = OBJECTIVES[objective]
-        return goal.evaluate(self.least_cost(tiles, traffic=bool(goal.needs)), self._options.weight_array())
+    def bound(self, tiles: Tiles, objectives: Sequence[Objective], threads: int | None = None) -> Floats:
+        """Values of objectives at the least cost of D designs, on all threads. Shapes: returns (D, objectives)."""
+        traffic = any(OBJECTIVES[name].needs for name in objectives)
 
-    def near_bound(
-        self, tiles: Tiles, objective: Objective, samples: NDArray[np.int64] | None = None
-    ) -> NDArray[np.float64]:
+        def cost_of(part: slice) -> Cost:
+            return self.least_cost(tiles[:, part], traffic=traffic)
+
+        return self._values(cost_of, objectives, range(0, tiles.shape[1], BOUND_PIECE), threads)
+
+    def near_bound(self, tiles: Tiles, objective: Objective, samples: Ints | None = None) -> Floats:
         """The same, nearer to the value as built, by the layouts of each layer; slower."""
         cost = self._cost(*MARGIN * self.account(tiles, bound=True, samples=samples)[0])
         return OBJECTIVES[objective].evaluate(cost, self._options.weight_array())
 
-    def _cost(self, *figures: NDArray[np.float64]) -> Cost:
+    def _cost(self, *figures: Floats) -> Cost:
         """From cycles, and perhaps words and accesses, by design, stage and batch."""
         cost = Cost(self._macs, self._platform, *(array.sum(axis=1) for array in figures))
         if not self._launches.size:
@@ -189,26 +192,40 @@ class Evaluator:
         objectives: Sequence[Objective],
         threads: int | None = None,
         progress: Progress | None = None,
-        samples: NDArray[np.int64] | None = None,
-    ) -> NDArray[np.float64]:
+        samples: Ints | None = None,
+    ) -> Floats:
         """Values of designs, on all threads. Shapes: ``tiles`` (5, D), returns (D, objectives)."""
-        goals, count = [OBJECTIVES[name] for name in objectives], int(tiles.shape[1])
-        traffic = any(goal.needs for goal in goals)
-        values = np.empty((count, len(goals)))
+        count, traffic = int(tiles.shape[1]), any(OBJECTIVES[name].needs for name in objectives)
         layouts = count * len(self.work.gemms) * self.layouts.codes * len(self.layouts.table)
         slower = 1 if self.by_vectors and not traffic else STEPS[self._options.overlap]
-        pieces = -(-layouts * slower // PIECE)
-        step, weights = -(-count // max(1, pieces)), self._options.weight_array()
+        pieces = max(1, -(-layouts * slower // PIECE))
+
+        def cost_of(part: slice) -> Cost:
+            return self.cost(tiles[:, part], traffic=traffic, samples=None if samples is None else samples[part])
+
+        return self._values(cost_of, objectives, range(0, count, -(-count // pieces)), threads, progress)
+
+    def _values(
+        self,
+        cost_of: Callable[[slice], Cost],
+        objectives: Sequence[Objective],
+        starts: range,
+        threads: int | None,
+        progress: Progress | None = None,
+    ) -> Floats:
+        """Values of designs by the cost of each piece of them. Shapes: returns (D, objectives)."""
+        count, weights = starts.stop, self._options.weight_array()
+        values = np.empty((count, len(objectives)))
 
         def evaluate(start: int) -> int:
-            part = slice(start, start + step)
-            cost = self.cost(tiles[:, part], traffic=traffic, samples=None if samples is None else samples[part])
-            for i, goal in enumerate(goals):
-                values[part, i] = goal.evaluate(cost, weights)
-            return min(step, count - start)
+            part = slice(start, min(start + starts.step, count))
+            cost = cost_of(part)
+            for i, name in enumerate(objectives):
+                values[part, i] = OBJECTIVES[name].evaluate(cost, weights)
+            return part.stop - start
 
         done = 0
-        for evaluated in on_threads(evaluate, range(0, count, step), threads):
+        for evaluated in on_threads(evaluate, starts, threads):
             done += evaluated
             if progress:
                 progress(done, count)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError, brief, did_you_mean, first_rows
+from ...formats.array_types import Floats, Ints
 from ...models import Layer
 from . import kernels, layer_choice, schedule
 from .board_use import BoardUse
@@ -38,7 +39,7 @@ class FixedConfiguration(NamedTuple):
     k: str | None  # the one stacking; None if each layer and batch has its best
     # "b": all samples down the rows, "1": all side by side, None: the best; products of two activations run one by one
     B_R: str | None
-    time_s: NDArray[np.float64]  # (b_max,), of a batch through the network
+    time_s: Floats  # (b_max,), of a batch through the network
     mean_gop_s: float  # over batch sizes with their weights, Equation (2)
     single: bool  # nothing is left to choose
 
@@ -49,16 +50,16 @@ class Explanation:
 
     design: DesignTable
     layers: list[Layer]  # that take time, in execution order
-    time_s: NDArray[np.float64]  # (L, b_max)
-    dram_bytes: NDArray[np.float64]  # (L, b_max)
-    parts_s: dict[Cause, NDArray[np.float64]]  # each (L, b_max); they sum to the time
-    beats: NDArray[np.float64]  # (2, L, b_max), of the NPU, and of its bus
+    time_s: Floats  # (L, b_max)
+    dram_bytes: Floats  # (L, b_max)
+    parts_s: dict[Cause, Floats]  # each (L, b_max); they sum to the time
+    beats: Floats  # (2, L, b_max), of the NPU, and of its bus
     bound: NDArray[np.object_]  # (L, b_max), the largest part; the first of two that are equal
     chosen: list[list[tuple[str, int]]]  # k and B_R by layer and batch; a memory-only layer has no choice
     candidates: list[list[list[Configuration]]]  # all that the search weighs by layer and batch, the fastest first
     fixed: list[FixedConfiguration]
     mean_gop_s: float  # as configured
-    block_rows: NDArray[np.int64] | None  # (L, b_max), rows of a block, 0 for a memory-only layer; none if ideal
+    block_rows: Ints | None  # (L, b_max), rows of a block, 0 for a memory-only layer; none if ideal
     board_use: BoardUse | None  # what the design takes of its board
 
     __repr__ = brief
@@ -97,7 +98,7 @@ class Explanation:
             for pair, column in zip(pairs, self.candidates[index], strict=False)
         ]
 
-    def lost_share(self, layers: Sequence[int] | None = None) -> NDArray[np.float64]:
+    def lost_share(self, layers: Sequence[int] | None = None) -> Floats:
         """Share of the beats of the bus that some layers lose, all by default; 0 without beats. (b_max,)."""
         asked, moved = self.beats[:, slice(None) if layers is None else layers].sum(axis=1)
         return np.where(moved, 1 - asked / np.where(moved, moved, np.inf), 0.0)
@@ -152,7 +153,7 @@ def _least_s(column: list[Configuration], k: str | None, rule: str | None) -> fl
     return min(allowed, default=np.inf)
 
 
-def _mean_gop_s(design: DesignTable, time_s: NDArray[np.float64]) -> float:
+def _mean_gop_s(design: DesignTable, time_s: Floats) -> float:
     """Throughput as the weighted mean over batch sizes, Equation (2), in GOP/s."""
     operations = 2.0 * design.network.macs * np.arange(1, len(time_s) + 1)
     return float(np.average(operations / time_s, weights=design.options.weight_array()) / 1e9)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ...formats import Form, Strict, Table
+from ...formats.array_types import Ints
 from .choices import MAX_DESIGN_BATCH
 from .logic import Entries
 from .tiles import K_CODES
@@ -91,16 +91,14 @@ class FbcbTable(Table):
         """Flip-flops that hold the whole table."""
         return self.entries.number * self.entries.bits
 
-    def unpack(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def unpack(self) -> tuple[Ints, Ints, Ints]:
         """Stacking codes, blocks and B_R as written by :func:`encode`."""
         entries = [[decode(entry, self.block_bits) for entry in row.entries] for row in self.rows]
         codes, blocks, B_R = np.moveaxis(np.array(entries, dtype=np.int64), -1, 0)
         return np.ascontiguousarray(codes), np.ascontiguousarray(blocks), np.ascontiguousarray(B_R)
 
 
-def encode(
-    layers: list[str], codes: NDArray[np.int64], blocks: NDArray[np.int64] | None, B_R: NDArray[np.int64]
-) -> FbcbTable:
+def encode(layers: list[str], codes: Ints, blocks: Ints | None, B_R: Ints) -> FbcbTable:
     """Pack a configuration into entries; without ``blocks`` bit for bit as the paper does. Shapes: (L, b_max) each."""
     b_max, low = codes.shape[1], batch_bits(codes.shape[1])
     words, block_bits = B_R - 1, 0

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from ...formats import AnyPath, InputError, write_table
-from ...models import Network
 from ...tables.files import DESIGN_FILE, LATENCY_FILE
 from ...tables.hardware import BuiltNpu
 from ...tables.latency import LatencyTable
@@ -50,7 +49,7 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
         b_max=design.options.b_max,
         peak_macs_per_s=design.peak_macs_per_s,
         static_w=design.platform.static_w,
-        layers=_layer_uses(network, costs),
+        layers=_layer_uses(design, costs),
         npus=[_npu(design)],
         host=design.platform.host,
     )
@@ -66,9 +65,10 @@ def _npu(design: DesignTable) -> BuiltNpu:
     )  # fmt: skip
 
 
-def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
-    """Use of each layer; a memory-only layer is counted with the product before it in its stage."""
-    parts = costs.parts_s
+def _layer_uses(design: DesignTable, costs: LayerCosts) -> list[LayerUse]:
+    """Use of each layer; a layer without a GEMM is counted with the GEMM before it in its stage."""
+    layers, parts = design.network.layers, costs.parts_s
+    products = [layer.product(pooled=design.options.pooled) for layer in layers]
     tables = {
         "time_s": costs.time_s,
         "tile_padding_s": np.sum([parts[cause] for cause in PADDING], axis=0),
@@ -78,12 +78,12 @@ def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
     uses = []
     if costs.energy_j is not None:
         tables["energy_j"] = costs.energy_j
-    for group in layer_groups(network.layers):
-        first = network.layers[group[0]]
+    for group in layer_groups(layers):
+        first = layers[group[0]]
         columns = {name: table[group].sum(axis=0).tolist() for name, table in tables.items()}
         if not columns["time_s"][0]:
             continue  # the pool of a head, if the traffic of pools does not count
-        macs = first.gemm.macs if first.gemm else 0
+        macs = sum(product.macs for product in (products[index] for index in group) if product)
         uses.append(
             LayerUse(
                 name=first.name, stage=first.stage, role="head" if first.in_head else "backbone", macs=macs, **columns

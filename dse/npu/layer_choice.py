@@ -7,14 +7,7 @@ the number of blocks into which the rows are divided.  Bounds rule most choices 
 import numpy as np
 
 from ..engine import IN_FLIGHT, START, Port
-from .beats import (
-    along_P,
-    beats_of,
-    least_seconds,
-    line_of,
-    rows_of_beat,
-    seconds_of_weights,
-)
+from .beats import along_P, beats_of, least_seconds, line_of, rows_of_beat, seconds_of_weights
 from .kernels import (
     fewest_blocks,
     formula,

@@ -7,8 +7,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Ints
 from ...models import Layer
 from .choices import Batching
 from .tiles import K_CODES
@@ -35,11 +35,11 @@ class LayerKind(IntEnum):
 class Layouts(NamedTuple):
     """Choices of each layer, in the form that the kernels take."""
 
-    table: NDArray[np.int64]  # (N, 4), b, B_R, B_P, passes: a list for each kind of layer, ordered by b
-    starts: NDArray[np.int64]  # (kinds + 1,), of the list of each LayerKind, and the end of the last one
+    table: Ints  # (N, 4), b, B_R, B_P, passes: a list for each kind of layer, ordered by b
+    starts: Ints  # (kinds + 1,), of the list of each LayerKind, and the end of the last one
     codes: int  # stacking codes to try: 1 for k = 1 only, 3 for all
     literal: bool  # Equation (1) as printed
-    fewest_rows: NDArray[np.int64]  # (kinds, B_max), row of the layout with the smallest B_R
+    fewest_rows: Ints  # (kinds, B_max), row of the layout with the smallest B_R
 
 
 def one_by_one(batching: Batching, kind: LayerKind) -> bool:

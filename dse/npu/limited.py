@@ -59,23 +59,11 @@ class Gain(NamedTuple):
 
 
 def limited_by(network: Network | Workload, platform: Board, options: SearchOptions, design: RankedDesign) -> LimitedBy:
-    """Find what of a board a design is limited by.
+    """The larger sizes that each resource refuses a design that fits, and its objective with a tenth more bandwidth.
 
     If one of its sizes is a step larger and the others are as they are, the design takes more of these resources than
-    there is. The bandwidth limits it, too: with more of it the port may become wider.  Whether the best design is
-    better with more of a resource, :func:`gains` tells.
-
-    Parameters
-    ----------
-    network, platform, options
-        As for :func:`.search.search`.
-    design : RankedDesign
-        A design that fits, with its objective.
-
-    Returns
-    -------
-    LimitedBy
-        The larger sizes that each resource refuses, and the objective with a tenth more bandwidth.
+    there is. With more bandwidth the port may become wider.  Whether the best design is better with more of a resource,
+    :func:`gains` tells.
     """
     supply, refused = options.supply(network, platform), dict[str, dict[str, int]]()
     for size, value in _larger(supply, design.tile).items():
@@ -115,21 +103,8 @@ def gains(
 ) -> list[Gain]:
     """Search the best design with more of a board: of each resource that is judged alone, and of all of them.
 
-    Parameters
-    ----------
-    network, platform, options
-        As for :func:`.search.search`.
-    best : RankedDesign
-        The best design without.
-    share : float
-        How much more: 0.1 is a tenth.  Numbers are rounded up, and a user's limits grow as well.
-    progress : callable, optional
-        Called with (searches done, searches in all).
-
-    Returns
-    -------
-    list of Gain
-        Memory is one resource, whatever it is made of.
+    ``share`` is how much more: 0.1 is a tenth.  Numbers are rounded up, and a user's limits grow as well.  Memory is
+    one resource, whatever it is made of.
     """
     judged = dict.fromkeys(KEYS[resource] for resource in options.supply(network, platform).most)
     judged |= {BANDWIDTH: None}

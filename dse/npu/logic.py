@@ -9,12 +9,11 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ...formats.array_types import Floats
 from ..engine import MOVE_BITS, SIZE_BITS, SUM_BITS, WORD_BITS
 from .tiles import Tile, Tiles
-
-Values = NDArray[np.float64]
 
 FBE_FLIP_FLOPS = 45
 """Flip-flops of the Fluid Batching Engine beside its entries, at most."""
@@ -75,33 +74,32 @@ NO_ENTRIES = Entries()
 class Logic(NamedTuple):
     """What the parts of designs take; each value has the designs' shape."""
 
-    luts: dict[str, Values]
-    unpaired: dict[str, Values]
-    flip_flops: dict[str, Values]
+    luts: dict[str, Floats]
+    unpaired: dict[str, Floats]
+    flip_flops: dict[str, Floats]
 
     @property
-    def small_luts(self) -> Values:
+    def small_luts(self) -> Floats:
         """Look-up tables that hold two small ones each, which share no table of any part."""
         return np.maximum(sum(self.unpaired.values(), np.zeros(())), 0) / 2
 
     @property
-    def total_luts(self) -> Values:
+    def total_luts(self) -> Floats:
         """Look-up tables of all parts."""
         return sum(self.luts.values(), self.small_luts)
 
     @property
-    def total_flip_flops(self) -> Values:
+    def total_flip_flops(self) -> Floats:
         """Flip-flops of all parts."""
         return sum(self.flip_flops.values(), np.zeros(()))
 
 
-def bits(count: ArrayLike) -> Values:
+def bits(count: ArrayLike) -> Floats:
     """Bits of an address of a number of places."""
-    address: Values = np.ceil(np.log2(np.maximum(count, 1)))
-    return address
+    return np.ceil(np.log2(np.maximum(count, 1)))
 
 
-def chosen(ways: ArrayLike) -> Values:
+def chosen(ways: ArrayLike) -> Floats:
     """Look-up tables that choose one bit among several: one for each four, and multiplexers behind them."""
     ways = np.asarray(ways, np.float64)
     return np.where(ways > 1, np.maximum(ways / 4, 1.0), 0.0)
@@ -110,11 +108,11 @@ def chosen(ways: ArrayLike) -> Values:
 class _Trees(NamedTuple):
     """Sums and registers without a sum of the trees of an element, in the first level and in the others."""
 
-    first: Values
-    first_alone: Values
-    others: Values
-    others_alone: Values
-    kept: Values  # of the others both, also where one register is left
+    first: Floats
+    first_alone: Floats
+    others: Floats
+    others_alone: Floats
+    kept: Floats  # of the others both, also where one register is left
 
 
 @cache
@@ -134,44 +132,32 @@ def _trees_up_to(most: int) -> _Trees:
     return trees
 
 
-def _trees(T_P: Values) -> _Trees:
+def _trees(T_P: Floats) -> _Trees:
     """The trees of elements; they are made once for each T_P, because a search asks for few T_P many times."""
     most = int(T_P.max(initial=0))
     return _Trees(*(values[T_P.astype(np.int64)] for values in _trees_up_to(1 << most.bit_length())))
 
 
-def _sizes(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> tuple[Values, ...]:
+def _sizes(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> tuple[Floats, ...]:
     """Words of a beat, T_R, T_P, T_C, V, and samples side by side as numbers."""
     T_R, T_P, T_C, V, _ = np.asarray(tiles, np.float64)
     return np.asarray(words, np.float64), T_R, T_P, T_C, V, np.asarray(samples, np.float64)
 
 
-def _column_bits(W: Values, T_C: Values) -> Values:
+def _column_bits(W: Floats, T_C: Floats) -> Floats:
     """Bits of a column of a tile, one for columns beyond all among them."""
     return bits(2 * T_C + W) + 1
 
 
-def _line_bits(N: Values, T_R: Values, V: Values) -> Values:
+def _line_bits(N: Floats, T_R: Floats, V: Floats) -> Floats:
     """Bits of a line of the input buffer."""
     return bits(2 * (np.ceil(np.ceil(T_R / 2) / N) + np.where(V > 1, 2, 1)))
 
 
-def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, list[Values]]:
+def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, list[Floats]]:
     """What the look-up tables of each kind of parts grow with: the tables of one element, and of all other parts.
 
-    Parameters
-    ----------
-    words : int or array
-        Words of a beat of each design's port, a power of two.
-    tiles : array or Tile
-        Designs; V is a power of two. Shapes: (5, ...).
-    samples : int or array
-        Most samples side by side in a tile of columns, a power of two.
-
-    Returns
-    -------
-    dict of str to list of array
-        The features of each kind.
+    Words of a beat, V and the most samples side by side are powers of two. Shapes: ``tiles`` (5, ...).
     """
     W, T_R, T_P, T_C, V, S = _sizes(words, tiles, samples)
     one = np.ones_like(T_R)
@@ -203,7 +189,7 @@ def features(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[
     }  # fmt: skip
 
 
-def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, Values]:
+def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dict[str, Floats]:
     """Flip-flops of each kind of parts, as for :func:`features`, counted from the registers in the sources.
 
     Two numbers of ``control``, for all engines and for each sample, are of its syntheses.
@@ -234,12 +220,12 @@ def flip_flops(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> dic
     }
 
 
-def features_beyond(entries: Entries) -> dict[str, list[Values]]:
+def features_beyond(entries: Entries) -> dict[str, list[Floats]]:
     """As :func:`features`, of the Fluid Batching Engine with its control block, and of what joins it and the engine."""
     return {"fbe": [np.array(float(entries.number * entries.bits))], "top": [np.ones(())]}
 
 
-def _weighed(weights: dict[str, tuple[float, ...]], features: dict[str, list[Values]]) -> dict[str, Values]:
+def _weighed(weights: dict[str, tuple[float, ...]], features: dict[str, list[Floats]]) -> dict[str, Floats]:
     return {
         name: sum((weight * value for weight, value in zip(weights[name], values, strict=True)), np.zeros(()))
         for name, values in features.items()
@@ -255,18 +241,7 @@ def beyond(entries: Entries) -> Logic:
 
 
 def engine(words: ArrayLike, tiles: Tiles | Tile, samples: ArrayLike) -> Logic:
-    """Look-up tables and flip-flops of the parts of engines, without their memories.
-
-    Parameters
-    ----------
-    words, tiles, samples
-        As for :func:`features`.
-
-    Returns
-    -------
-    Logic
-        The counts, which are not whole.
-    """
+    """Look-up tables and flip-flops, not whole, of the parts of engines without memories; see :func:`features`."""
     grown = features(words, tiles, samples)
     logic = Logic(_weighed(LUTS, grown), _weighed(UNPAIRED, grown), flip_flops(words, tiles, samples))
     _, _, T_C, V, _ = np.asarray(tiles, np.float64)

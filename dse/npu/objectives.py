@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formats.array_types import Floats
+from ...formats.array_types import Floats, Ints
 from ...platforms import ENERGY_KEYS, Board
 from .choices import Objective
 
@@ -26,7 +26,7 @@ class Cost(NamedTuple):
     busy_cycles: Floats | None = None  # (D,), of those runs
 
     @property
-    def batch(self) -> NDArray[np.int64]:
+    def batch(self) -> Ints:
         """Batch sizes, 1..B_max."""
         return np.arange(1, self.cycles.shape[1] + 1)
 

@@ -6,10 +6,10 @@ from itertools import islice
 from typing import Annotated, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from ...formats import InputError, Strict
+from ...formats.array_types import Floats, Ints
 from ...models import Network
 from ...platforms import Board
 from ...platforms.board import ONE_PIXEL
@@ -158,7 +158,7 @@ class SearchOptions(Strict):
         """Words of weights that stay on the chip."""
         return int(self.persistent_mbit * 2**20) // platform.word_bits
 
-    def weight_array(self) -> NDArray[np.float64]:
+    def weight_array(self) -> Floats:
         """w_b for b = 1..b_max."""
         return np.array(self.weights) if self.weights else np.ones(self.b_max)
 
@@ -176,7 +176,7 @@ class SearchOptions(Strict):
         """True if pools are products, as built; in an ideal they are memory-only layers."""
         return self.overlap is Overlap.TILES
 
-    def words_per_cycle(self, platform: Board, tiles: Tiles | Tile) -> NDArray[np.float64]:
+    def words_per_cycle(self, platform: Board, tiles: Tiles | Tile) -> Floats:
         """Off-chip words of a cycle: as the bandwidth allows; as built, or with a narrower port, at most a beat."""
         W = np.asarray(tiles[4])
         beat = words_of(platform, tiles) if self.overlap is Overlap.TILES else np.where(W, W, np.inf)
@@ -235,7 +235,7 @@ class SearchOptions(Strict):
             entries=self.entries(workload),
         )
 
-    def samples_side_by_side(self, network: Network | Workload, platform: Board, tiles: Tiles) -> NDArray[np.int64]:
+    def samples_side_by_side(self, network: Network | Workload, platform: Board, tiles: Tiles) -> Ints:
         """Find the most samples that designs can have side by side in a tile of columns.
 
         Parameters

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import AnyPath, InputError, brief, first_rows
+from ...formats.array_types import Bools, Floats, Ints
 from ...models import Network, as_network
 from ...platforms import LUT_KEYS, Board, as_board
 from .choices import Objective
@@ -28,7 +29,7 @@ MAX_AXES = 2
 WIDE = 1.2
 """Times the smallest T_R up to which the largest of a range is rated; wider ranges are divided before."""
 
-Table = NDArray[np.float64]
+Table = Floats
 """A row for each design, three columns: what it takes by axis, and its objective; the less the better."""
 
 
@@ -109,16 +110,16 @@ class Front(NamedTuple):
         return min(good, key=lambda point: (point.takes[axis], -point.of_best))
 
 
-def undominated(losses: Table) -> NDArray[np.int64]:
+def undominated(losses: Table) -> Ints:
     """Rows that no other row equals or beats in every column. Shapes: ``losses`` (N, 3), returns (M,)."""
     from . import dominance  # here, because the names of the axes need no numba
 
     order = np.lexsort(losses.T[::-1])
-    kept: NDArray[np.int64] = order[dominance.mark_undominated(losses[order])]
+    kept: Ints = order[dominance.mark_undominated(losses[order])]
     return kept
 
 
-def _beaten(front: Table, losses: Table) -> NDArray[np.bool_]:
+def _beaten(front: Table, losses: Table) -> Bools:
     """Mask of rows that a front, ordered by its first column, beats.
 
     A row beats another if it is as good in every column, and better in the second or third.
@@ -135,7 +136,7 @@ class _Hopes(NamedTuple):
 
     ranges: Ranges
     losses: Table
-    near: NDArray[np.bool_]  # (N,), whether there is no nearer bound
+    near: Bools  # (N,), whether there is no nearer bound
 
     def at(self, places: NDArray[Any]) -> _Hopes:
         """Those at some places."""
@@ -178,7 +179,7 @@ class _FrontSearch:
         self.evaluated += tiles.shape[1]
         return self._table(tiles, ranges.samples, values)
 
-    def _table(self, tiles: Tiles, samples: NDArray[np.int64], values: Sequence[Any] | NDArray[Any]) -> Table:
+    def _table(self, tiles: Tiles, samples: Ints, values: Sequence[Any] | NDArray[Any]) -> Table:
         rated = dict(zip((axis for axis in self.over if axis in RATED), values[1:], strict=True))
         demand = self._supply.demand(tiles, samples)
         columns = [rated[axis] if axis in rated else COUNTS[self._resource(axis)](demand) for axis in self.over]
@@ -235,13 +236,13 @@ class _FrontSearch:
             alike = Ranges(ranges.tiles[0], ranges.tiles, ranges.samples)
             same = (self._bounds(ranges, None) == self._bounds(alike, None)).all(axis=1)
             ranges = ranges._replace(first=np.where(same, ranges.tiles[0], ranges.first))
-        losses = self._bounds(ranges, [self._evaluator.bound(ranges.tiles, goal) for goal in self._asked])
+        losses = self._bounds(ranges, self._evaluator.bound(ranges.tiles, self._asked, self._threads).T)
         if known is not None:
             losses = np.maximum(losses, known)
         near = not self._evaluator.as_built or any(OBJECTIVES[goal].needs for goal in self._asked)
         return _Hopes(ranges, losses, np.full(ranges.first.size, near))
 
-    def _bounds(self, ranges: Ranges, values: Sequence[NDArray[np.float64]] | None) -> Table:
+    def _bounds(self, ranges: Ranges, values: Sequence[Floats] | Floats | None) -> Table:
         """The table with the smallest T_R, and with given values, or 0."""
         zeros = [np.zeros(ranges.first.size)] * len(self._asked)
         return self._table(ranges.smallest, ranges.samples, zeros if values is None else values)

@@ -19,21 +19,9 @@ def words_of(board: Board, tiles: Tiles | Tile) -> Any:
 
 
 def port_of(board: Board, tiles: Tiles | Tile) -> Port:
-    """The ports of designs.
+    """The ports of designs. Shapes: ``tiles`` (5, ...).
 
     Beats carry the bandwidth as far as they can, or the next less that a share of 16 bits states.
-
-    Parameters
-    ----------
-    board : Board
-        The board.
-    tiles : array or Tile
-        Designs. Shapes: (5, ...).
-
-    Returns
-    -------
-    Port
-        Values of the designs' shape.
     """
     words = words_of(board, tiles).astype(np.float64)
     share = np.minimum(board.words_per_cycle / words, 1.0)

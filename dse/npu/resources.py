@@ -13,10 +13,11 @@ from math import floor
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field
 
 from ...formats import Strict
+from ...formats.array_types import Bools, Ints
 from ...platforms import LUT_KEYS, Board
 from ...platforms.board import ONE_PIXEL
 from ..engine import WORD_BITS
@@ -26,8 +27,6 @@ from .logic import NO_ENTRIES, Entries, Logic
 from .ports import words_of
 from .side_by_side import NONE_NEEDED, Needed, most_samples
 from .tiles import Tile, Tiles, buffer_bits, macs_of
-
-Ints = NDArray[np.int64]
 
 BLOCK_BITS, ULTRA_BITS = 36 * 1024, 288 * 1024
 """A block RAM, whose halves can be used apart, and an UltraRAM."""
@@ -110,16 +109,8 @@ def paper_luts(platform: Board, tiles: Tiles | Tile) -> Any:
 class Demand:
     """What designs take of a board, counted for all of them at once, and each resource only when it is asked for.
 
-    Parameters
-    ----------
-    board : Board
-        The board: the words of its port, their width, and its UltraRAMs, which take banks in place of block RAMs.
-    tiles : array or Tile
-        Designs. Shapes: (5, ...).
-    samples : int or array
-        Most samples side by side in a tile of columns, a power of two. Shapes go with the designs' shapes.
-    entries : Entries
-        Entries of the control block.
+    The board has the words of its port, their width, and its UltraRAMs, which take banks in place of block RAMs.
+    ``samples`` is the largest power of two of them side by side in a tile of columns. Shapes: ``tiles`` (5, ...).
     """
 
     def __init__(
@@ -174,7 +165,7 @@ class Demand:
 
     def within(
         self, most: Mapping[Resource, float], counts: Mapping[Resource, Callable[[Demand], Any]] | None = None
-    ) -> NDArray[np.bool_]:
+    ) -> Bools:
         """Tell which designs take no more than the most of each resource that is given."""
         counts, fits = counts or COUNTS, np.True_
         for resource, amount in most.items():
@@ -283,7 +274,7 @@ class Supply(NamedTuple):
         """Find the most samples side by side that designs can have (:func:`.side_by_side.most_samples`)."""
         needed, every = self.needed.by(tiles), tiles[:, None]
 
-        def fits(samples: Ints) -> NDArray[np.bool_]:
+        def fits(samples: Ints) -> Bools:
             demand = self.demand(every, np.maximum(samples, needed))
             fitting = demand.within(self.only(*OF_WORDS))
             if Resource.BLOCK_RAMS not in self.most:

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...formats.array_types import Bools, Ints
 from .banks import first_in_blocks
 from .ports import words_of
 from .resources import BLOCK_BITS, LOGIC, OF_SAMPLES, OF_WORDS, ULTRA_BITS, Resource, Supply
 from .side_by_side import power_of_two
 from .tiles import FEWEST_ROWS, Tiles, with_rows
-
-Ints = NDArray[np.int64]
 
 PROBES = 512
 """Numbers that :func:`largest` tries at a time: hundreds of designs are counted hardly slower than one."""
@@ -23,7 +22,7 @@ TOGETHER = 4096
 """Designs whose rows are found together: what is counted of more is not kept in a processor's cache."""
 
 
-def largest(low: Ints, high: Ints, fits: Callable[[Ints, Ints], NDArray[np.bool_]]) -> Ints:
+def largest(low: Ints, high: Ints, fits: Callable[[Ints, Ints], Bools]) -> Ints:
     """The largest numbers that fit, if none fits above one that does not; ``low`` do, or are 0, and ``high`` do not.
 
     ``fits`` takes numbers and their places in ``low``.
@@ -90,7 +89,7 @@ def _rows_from(first: int, supply: Supply, tiles: Tiles, samples: Ints) -> Ints:
     if not logic:
         return last
 
-    def fits(rows: Ints, at: Ints) -> NDArray[np.bool_]:
+    def fits(rows: Ints, at: Ints) -> Bools:
         return supply.demand(with_rows(tiles[:, at], rows), samples[at]).within(logic)
 
     ends = np.stack([np.full_like(last, first), last])
@@ -102,24 +101,11 @@ def _rows_from(first: int, supply: Supply, tiles: Tiles, samples: Ints) -> Ints:
 
 
 def best_rows(supply: Supply, tiles: Tiles, most_samples: int) -> Tiles:
-    """Find the designs with every T_R with which each may be the best (docs/search.md, Pruning).
+    """The designs with every T_R with which each may be the best (docs/search.md, Pruning), if any lets it fit.
 
-    Of all T_R that leave room for as many samples side by side the largest is the best.  So there is one for each
-    power of two of samples, as far as they differ.
-
-    Parameters
-    ----------
-    supply : Supply
-        What designs may take.
-    tiles : array
-        Designs of one V and one W, with the largest T_R of each. Shapes: (5, D).
-    most_samples : int
-        Samples side by side, at most.
-
-    Returns
-    -------
-    array
-        The designs; none of those that no T_R lets fit. Shapes: (5, N).
+    Of all T_R that leave room for as many samples side by side the largest is the best.  So there is one for each power
+    of two of samples, as far as they differ. Shapes: ``tiles`` (5, D), of one V and one W, with the largest T_R of
+    each; returns (5, N).
     """
     return np.concatenate([_best_rows(supply, part, most_samples) for part in _parts(tiles)], axis=1)
 
@@ -188,20 +174,7 @@ class Ranges(NamedTuple):
 
 
 def every_row(supply: Supply, tiles: Tiles, most_samples: int, *, fewer_samples: bool) -> Ranges:
-    """Find every T_R with which designs fit, by samples side by side.
-
-    Parameters
-    ----------
-    supply, tiles, most_samples
-        As for :func:`best_rows`.
-    fewer_samples : bool
-        A design counts with each number of samples that it has room for, and not only with the largest.
-
-    Returns
-    -------
-    Ranges
-        Each even T_R of each design once, or once for each number of samples.
-    """
+    """Each even T_R of each design that fits, or with ``fewer_samples`` one for each number it has room for."""
     parts = [_every_row(supply, part, most_samples, fewer_samples) for part in _parts(tiles)]
     return Ranges.joined(parts)
 

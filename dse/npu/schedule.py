@@ -12,13 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine import ADD_START, AHEAD, DRAIN, IN_FLIGHT, START, Port
-from .beats import (
-    beats_of_layer,
-    columns_of,
-    pass_beats,
-    seconds_of_layer,
-    tiles_alike,
-)
+from .beats import beats_of_layer, columns_of, pass_beats, seconds_of_layer, tiles_alike
 from .kernels import (
     TIME_ONLY,
     formula,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from ...formats import AnyPath, SparseRecord, brief, first_rows
+from ...formats.array_types import Floats, Ints
 from ...models import Network, as_network
 from ...models.network import Count
 from ...platforms import Board, as_board
@@ -88,7 +88,7 @@ class SearchResult(NamedTuple):
         return self.ranking[0]
 
 
-def rank(tiles: Tiles, losses: NDArray[np.float64]) -> NDArray[np.int64]:
+def rank(tiles: Tiles, losses: Floats) -> Ints:
     """Sort designs, best first (docs/search.md, Ties)."""
     T_R, T_P, _, V, W = tiles
     narrower = np.where(W, -W, np.iinfo(np.int64).min)
@@ -185,7 +185,7 @@ class _BoundedSearch:
         boxes, hopes = space.whole, np.full(space.whole.shape[1], -np.inf)
         if space.size > max(self._top, FEW):
             boxes = space.boxes()
-            hopes = self._losses(self._evaluator.bound(space.corners(boxes), self._objective))
+            hopes = self._least_losses(space.corners(boxes))
         order = np.argsort(hopes, kind="stable")
         hopes, done = hopes[order], 0
         while done < hopes.size and hopes[done] <= self._worst:
@@ -197,10 +197,14 @@ class _BoundedSearch:
         if not self._parts:
             raise space.refusal
 
-    def _losses(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _losses(self, values: Floats) -> Floats:
         return self._goal.losses(values)
 
-    def _rate(self, tiles: Tiles, samples: NDArray[np.int64] | None = None) -> None:
+    def _least_losses(self, tiles: Tiles) -> Floats:
+        """What no design of these, nor a smaller one, goes below."""
+        return self._losses(self._evaluator.bound(tiles, [self._objective], self._threads)[:, 0])
+
+    def _rate(self, tiles: Tiles, samples: Ints | None = None) -> None:
         self._parts.append(tiles)
         rated = self._evaluator.rate(tiles, [self._objective], self._threads, samples=samples)[:, 0]
         self.values = np.append(self.values, rated)
@@ -211,7 +215,7 @@ class _BoundedSearch:
 
     def _rate_by_bound(self, tiles: Tiles) -> None:
         """Evaluate those that may be among the best; each takes so long that a bound of each is worth its time."""
-        losses = self._losses(self._evaluator.bound(tiles, self._objective))
+        losses = self._least_losses(tiles)
         order = np.argsort(losses, kind="stable")[: np.count_nonzero(losses <= self._worst)]
         tiles, losses = tiles[:, order], losses[order]
         samples = self._evaluator.samples(tiles)

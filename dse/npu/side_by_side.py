@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ...formats.array_types import Ints
+from ...formats.array_types import Bools, Ints
 from .tiles import Tile, Tiles
 
 
@@ -51,31 +51,15 @@ def by_banks(words: ArrayLike, V: ArrayLike) -> Ints:
     Designs of one pixel may have more samples than the port has words, and have more banks then.
     """
     V, banks = np.asarray(V, np.int64), np.asarray(words, np.int64)
-    most: Ints = np.where(V > 1, np.maximum(banks // V, 1), np.iinfo(np.int64).max)
-    return most
+    return np.where(V > 1, np.maximum(banks // V, 1), np.iinfo(np.int64).max)
 
 
-def most_samples(
-    words: ArrayLike, tiles: Tiles, wanted: int, fits: Callable[[Ints], NDArray[np.bool_]] | None = None
-) -> Ints:
-    """Find the most samples side by side that designs can have, by their banks of inputs and by the board's resources.
+def most_samples(words: ArrayLike, tiles: Tiles, wanted: int, fits: Callable[[Ints], Bools] | None = None) -> Ints:
+    """The most samples side by side that designs can have, by their banks of inputs and by the board's resources.
 
-    Parameters
-    ----------
-    words : array
-        Words of a beat of each design's port. Shapes: (D,).
-    tiles : array
-        Designs. Shapes: (5, D).
-    wanted : int
-        Samples side by side that no layout exceeds.
-    fits : callable, optional
-        Tells which designs fit their board with numbers of samples, from shape (N, 1) to (N, D); otherwise all do.
-        A design must fit with fewer samples, too, as its layouts may have them.
-
-    Returns
-    -------
-    array
-        At least 1, at most ``wanted``. Shapes: (D,).
+    ``fits`` tells which designs fit their board with numbers of samples, from shape (N, 1) to (N, D); otherwise all do.
+    A design must fit with fewer samples, too, as its layouts may have them. Shapes: ``words`` (D,), ``tiles`` (5, D),
+    returns (D,), from 1 to ``wanted``.
     """
     most = np.minimum(by_banks(words, tiles[3]), wanted)
     if fits is not None:

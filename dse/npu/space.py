@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import InputError
+from ...formats.array_types import Bools, Ints
 from .board_use import board_use
 from .ports import words_of
 from .resources import COUNTS, GROWING, LOGIC, Demand, Resource, Supply
 from .rows import Ranges, best_rows, every_row, largest, most_rows
 from .side_by_side import by_banks
 from .tiles import FEWEST_ROWS, Tile, Tiles
-
-Ints = NDArray[np.int64]
 
 EDGES = np.unique(np.ceil(2 ** (np.arange(81) / 4)).astype(np.int64))
 """The first T_P or T_C of each box of designs: four boxes to an octave."""
@@ -157,9 +155,9 @@ class _Part:
         """The largest T_C up to ``most``, or 0, by resources that grow with it and by samples side by side."""
         supply = self._supply
 
-        def fits(T_C: Ints, at: Ints) -> NDArray[np.bool_]:
+        def fits(T_C: Ints, at: Ints) -> Bools:
             tiles = self._tiles(FEWEST_ROWS, T_P[at], T_C)
-            fitting: NDArray[np.bool_] = supply.needed.by(tiles) <= self._most_samples
+            fitting: Bools = supply.needed.by(tiles) <= self._most_samples
             return fitting & supply.demand(tiles).within(growing, GROWING)
 
         return largest(np.zeros_like(most), most + 1, fits)
@@ -228,7 +226,7 @@ class DesignSpace:
         """Boxes that together hold every design once; within one, T_P and T_C differ by less than a fifth."""
         return np.concatenate([part.boxes() for part in self._parts.values()], axis=1)
 
-    def _by_part(self, boxes: Ints) -> Iterator[tuple[_Part, NDArray[np.bool_]]]:
+    def _by_part(self, boxes: Ints) -> Iterator[tuple[_Part, Bools]]:
         """Each part with the places of its boxes."""
         for key, part in self._parts.items():
             at = (boxes[4:] == np.array(key)[:, None]).all(axis=0)

@@ -52,27 +52,7 @@ class DesignOptions:
     max_lut: Annotated[str | None, Key("LUTs that a design may take: 76% or 166000LUTs.", "LIMIT")] = None
 
     def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
-        """Read the search of a network on a board.
-
-        Parameters
-        ----------
-        network : Network or str
-            The network, or its name or file.
-        platform : str
-            Name or file of the board.
-        **given
-            Further fields of :class:`fluidb.dse.SearchOptions`.
-
-        Returns
-        -------
-        Problem
-            The network, the board and the options of the search.
-
-        Raises
-        ------
-        InputError
-            If a limit cannot be read, or the board lacks what an option needs.
-        """
+        """The search of a network on a board; ``given``: further fields of :class:`.SearchOptions`."""
         from ...formats import parse_bandwidth, parse_numbers, validate
         from ...models import load_network
         from ...platforms import LUT_KEYS, load_platform

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from ...formats.array_types import Floats, Ints
 from ...models.network import Count
 
-Tiles = NDArray[np.int64]
+Tiles = Ints
 """Designs. Shapes: (5, D), the sizes of :class:`Tile` in its order."""
 
 FEWEST_ROWS = 2
@@ -95,6 +95,6 @@ def with_rows(tiles: Tiles, T_R: Any) -> Tiles:
     return np.stack(np.broadcast_arrays(T_R, *tiles[1:]))
 
 
-def stacked(tiles: Tiles, codes: int = K_CODES) -> NDArray[np.float64]:
+def stacked(tiles: Tiles, codes: int = K_CODES) -> Floats:
     """T_R, T_P, T_C and V of D designs under each stacking code. Shapes: ``tiles`` (5, D), returns (4, codes, D)."""
     return np.floor(STACKING[:, :codes, None] * tiles[: len(STACKING), None])

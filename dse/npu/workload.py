@@ -8,9 +8,9 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import AnyPath, InputError, memoized
+from ...formats.array_types import Floats, Ints
 from ...models import Gemm, Layer, Network, as_network
 from .layouts import LayerKind
 
@@ -103,23 +103,23 @@ def products_of(network: Network, *, pooled: bool) -> list[Layer]:
 class LayerArrays(NamedTuple):
     """U distinct layers as arrays."""
 
-    gemms: NDArray[np.float64]  # (U, 4), R, P, C, groups
-    kinds: NDArray[np.int64]  # (U,), LayerKind: selects the list of layouts
-    repeats: NDArray[np.float64]  # (U, S), occurrences in each stage for the mean request
-    memory_words: NDArray[np.float64]  # (S,), moved for each sample by the memory-only layers of each stage
-    fetched: NDArray[np.float64]  # (U,), share of the weights that is fetched; the rest stays in a persistent buffer
-    sources: NDArray[np.float64]  # (U, 5), line, stride, step and window of :class:`fluidb.models.Layer`
-    adds: NDArray[np.float64]  # (U,), 1 if the store adds a residual map
+    gemms: Floats  # (U, 4), R, P, C, groups
+    kinds: Ints  # (U,), LayerKind: selects the list of layouts
+    repeats: Floats  # (U, S), occurrences in each stage for the mean request
+    memory_words: Floats  # (S,), moved for each sample by the memory-only layers of each stage
+    fetched: Floats  # (U,), share of the weights that is fetched; the rest stays in a persistent buffer
+    sources: Floats  # (U, 5), line, stride, step and window of :class:`fluidb.models.Layer`
+    adds: Floats  # (U,), 1 if the store adds a residual map
 
     @property
-    def sizes(self) -> tuple[NDArray[np.float64], ...]:
+    def sizes(self) -> tuple[Floats, ...]:
         """The fields of :class:`.schedule.LayerSizes`."""
         return self.gemms, self.sources, self.fetched, self.adds
 
     @property
-    def macs(self) -> NDArray[np.float64]:
+    def macs(self) -> Floats:
         """Multiply-accumulates of each layer; a pool has none. Shapes: returns (U,)."""
-        macs: NDArray[np.float64] = self.gemms.prod(axis=1) * (self.kinds != LayerKind.POOL)
+        macs: Floats = self.gemms.prod(axis=1) * (self.kinds != LayerKind.POOL)
         return macs
 
 
@@ -139,9 +139,7 @@ def fetched_shares(products: Sequence[Layer], room: int) -> list[float]:
 
 
 @memoized
-def distinct(
-    network: Network, *, pooled: bool, memory_layers: bool = True, room: int = 0
-) -> tuple[LayerArrays, NDArray[np.int64]]:
+def distinct(network: Network, *, pooled: bool, memory_layers: bool = True, room: int = 0) -> tuple[LayerArrays, Ints]:
     """Equal layers once, in order of first appearance."""
     words = np.zeros(len(network.exits))
     index: dict[tuple[Gemm, LayerKind, tuple[int, ...], bool, float], int] = {}
@@ -166,9 +164,7 @@ def distinct(
     return LayerArrays(np.array(gemms, dtype=np.float64), kinds, *figures), np.array(rows)
 
 
-def merged(
-    workload: Workload, *, pooled: bool, memory_layers: bool, room: int
-) -> tuple[LayerArrays, NDArray[np.int64]]:
+def merged(workload: Workload, *, pooled: bool, memory_layers: bool, room: int) -> tuple[LayerArrays, Ints]:
     """The layers of all networks, equal ones once, and the stages of one network behind the stages of the other.
 
     Occurrences and words are of the mean request; rows are network by network.

@@ -7,14 +7,14 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Bools, Floats, Ints
 from ...models.network import Shape
 from ...models.rows import Gate, RowNetwork, RowUnit, WholeLayer, WholeRun, block_rows
 from ...platforms.cluster import Cluster, Communication
 from . import kernels
 
-Rows = NDArray[np.int64]
+Rows = Ints
 """Bounds of the devices' shares, (K + 1,): device k has the rows from ``rows[k]`` to ``rows[k + 1]``."""
 
 
@@ -29,9 +29,9 @@ class Span(NamedTuple):
 class BlockCost(NamedTuple):
     """Costs of a block, by device, and the time until the last device has finished."""
 
-    compute_s: NDArray[np.float64]
-    link_bytes: NDArray[np.float64]
-    time_s: NDArray[np.float64]  # to compute and to communicate
+    compute_s: Floats
+    link_bytes: Floats
+    time_s: Floats  # to compute and to communicate
     end_s: float
     gates: tuple[Gather, ...]  # where all devices wait inside the block
 
@@ -39,8 +39,8 @@ class BlockCost(NamedTuple):
 class Barrier(NamedTuple):
     """A gate in a block. A share from row o0 to row o1 has made ``flops_end[o1] - flops_first[o0]`` operations then."""
 
-    flops_first: NDArray[np.float64]
-    flops_end: NDArray[np.float64]
+    flops_first: Floats
+    flops_end: Floats
     products: int  # layers with weights that have run then
     gate: Gate
 
@@ -48,7 +48,7 @@ class Barrier(NamedTuple):
 class Gather(NamedTuple):
     """Costs of layers that need a whole map, or averages of it: the time to gather these, and to compute."""
 
-    sent_bytes: NDArray[np.float64]  # by device, to the one that runs the layers
+    sent_bytes: Floats  # by device, to the one that runs the layers
     gather_s: float
     compute_s: float
 
@@ -223,14 +223,14 @@ class Costs:
         """Time of a block until the last device has finished."""
         return self.spent(span, rows, held).end_s
 
-    def _gate(self, gate: Gate, busy: NDArray[np.bool_]) -> Gather:
+    def _gate(self, gate: Gate, busy: Bools) -> Gather:
         """Costs of a gate: each device sends the sums of its rows to the host, and receives what that makes."""
         sent = np.where(busy, self.blocks.word_bytes * (gate.read_words + gate.made_words), 0.0)
         sent[self.host] = 0.0
         ways = (gate.read_words > 0) + (gate.made_words > 0)
         return self._gathered(sent, ways, gate.layers)
 
-    def _gathered(self, sent: NDArray[np.float64], ways: int, layers: Sequence[WholeLayer]) -> Gather:
+    def _gathered(self, sent: Floats, ways: int, layers: Sequence[WholeLayer]) -> Gather:
         """Costs of layers that the host runs when it has received all bytes."""
         devices, gather_s = self.devices, 0.0
         if sent.any():
@@ -256,7 +256,7 @@ class Costs:
         """Time of the layers on whole maps before an exit."""
         return sum(gather.time_s for _, gather in self.wholes(number, rows))
 
-    def _sent(self, shape: Shape | None, rows: Rows) -> NDArray[np.float64]:
+    def _sent(self, shape: Shape | None, rows: Rows) -> Floats:
         """Bytes of a map by device that the host lacks; where no device has it, by the host, which receives it."""
         devices, sent = self.devices, np.zeros(len(self.names))
         if shape is None:

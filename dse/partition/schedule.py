@@ -67,10 +67,8 @@ def _step(table: PartitionTable, record: BlockRows | WholeStep) -> ScheduleStep:
         name, transfers_s, computes_s = record.name, record.transfer_s, record.compute_s
     else:
         sends = zip(names, record.sent_bytes, strict=True)
-        name, transfers_s = (
-            record.layers[0],
-            [record.gather_s * (sent > 0 or device == record.device) for device, sent in sends],
-        )
+        name = record.layers[0]
+        transfers_s = [record.gather_s * (sent > 0 or device == record.device) for device, sent in sends]
         computes_s = [record.compute_s * (device == record.device) for device in names]
     transfer_s: dict[str, float] = {}
     for link, time_s in zip(links, transfers_s, strict=True):

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...formats.array_types import Floats, Ints
+from ...formats.array_types import Bools, Floats, Ints
 from ...models.supernets.sharing import shared
 from ...platforms import Accelerator, Depthwise
 from ...tables.subgraphs import Maps, StageB
@@ -23,7 +22,7 @@ class SubNetArrays(NamedTuple):
     extents: Ints  # (N, 4, L): K, C, R, Q
     inputs: Ints  # (N, L), values of the input map
     outputs: Ints  # (N, L), values of the output map
-    depthwise: NDArray[np.bool_]  # (L,)
+    depthwise: Bools  # (L,)
 
     @property
     def boxes(self) -> Ints:
@@ -70,8 +69,7 @@ def compute_s(work: SubNetArrays, accelerator: Accelerator, arrays: Sequence[tup
     cycles = np.empty((len(sizes), len(work.extents), len(work.depthwise)))
     full = accelerator.depthwise is Depthwise.FULL
     subgraph_kernels.count_cycles(work.extents, work.depthwise, sizes, full, cycles)
-    seconds: Floats = cycles / accelerator.clock_hz
-    return seconds
+    return cycles / accelerator.clock_hz
 
 
 def tabulate(

@@ -39,8 +39,7 @@ class Roofline:
 
     def memory_bound(self, moved: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Layers that wait for off-chip memory if each moves ``moved`` bytes."""
-        bound: np.ndarray[tuple[int], np.dtype[np.bool_]] = moved / self.table.accelerator.bytes_per_s > self.compute_s
-        return bound
+        return moved / self.table.accelerator.bytes_per_s > self.compute_s
 
 
 def explain_pair(table: SubGraphTable, subnet: str | None = None, state: str | None = None) -> Roofline:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import AnyPath, InputError, check_installed, is_folder, is_input
+from ...formats import AnyPath, InputError, check_installed
+from ...formats.files import check_import
 from ..foreign import network_of
 from ..schema import NAME, NetworkFile
 from . import scalesim
@@ -101,8 +102,7 @@ def import_network(
         raise InputError(f'format: expected {", ".join(IMPORTERS)}, found "{format_name}"')
     if name is not None:
         NAME.check(name, where="name: ")
-    if not is_input(path):
-        raise InputError(f"{path}: expected a file to import, found {'a folder' if is_folder(path) else 'none'}")
+    check_import(path)
     made = IMPORTERS[format_name].read(path, name or NAME.plain(path.stem), dims or {}, read_as or ReadAs())
     file = made.file
     if exits is not None:

@@ -16,18 +16,10 @@ from .imported import ImportedNetwork
 
 @dataclass(frozen=True, slots=True)
 class CandidateHead:
-    """Head of every exit candidate; ``CandidateHead()`` is the network's own.
+    """Head of every exit candidate; ``CandidateHead()`` is the network's own."""
 
-    Attributes
-    ----------
-    name : str or None
-        A name of ``models.heads``, or ``"none"``; by default a copy of the network's own head.
-    classes : int or None
-        Number of classes of a named head; by default the channels of the network's answer.
-    """
-
-    name: str | None = None
-    classes: int | None = None
+    name: str | None = None  # a name of ``models.heads``, or ``"none"``; by default a copy of the network's own head
+    classes: int | None = None  # number of classes of a named head; by default the channels of the network's answer
 
 
 def place_candidates(made: ImportedNetwork, path: Path, head: CandidateHead) -> NetworkFile:

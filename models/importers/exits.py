@@ -12,35 +12,26 @@ from ...formats import InputError, did_you_mean, validate
 from ..heads import HEADS
 from ..loader import build_network, layer_shapes
 from ..network import Shape
-from ..schema import MAX_EXITS, MAX_SIZE, NAME, MemoryPass, NetworkFile, Op, View
+from ..schema import MAX_EXITS, MAX_SIZE, NAME, MemoryPass, NetworkFile, Op, View, inputs_of
 from .imported import ImportedNetwork
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Exits to add.
+    """Exits to add."""
 
-    Attributes
-    ----------
-    after : int or tuple of str
-        Number of exits, at block boundaries; or the layers that exits follow.
-    head : str or None
-        A name of ``models.heads``, or ``"none"``; by default the head that fits the map before each exit.
-    classes : int or None
-        Number of classes of a head; by default the channels of the network's answer.
-    """
-
-    after: int | tuple[str, ...]
+    after: int | tuple[str, ...]  # number of exits, at block boundaries; or the layers that exits follow
+    # a name of ``models.heads``, or ``"none"``; by default the head that fits the map before each exit
     head: str | None = None
-    classes: int | None = None
+    classes: int | None = None  # number of classes of a head; by default the channels of the network's answer
 
 
 def block_boundaries(layers: Sequence[Op], aside: Collection[str] = ()) -> list[int]:
     """Places of the layers whose output is all that later layers read."""
     order = {"input": 0} | {op.name: place for place, op in enumerate(layers, 1)}
     last_read = [0] * (len(layers) + 1)
-    for place, op in enumerate(layers, 1):
-        for name in op.inputs if op.inputs is not None else [layers[place - 2].name if place > 1 else "input"]:
+    for place, names in enumerate(inputs_of(layers), 1):
+        for name in names:
             last_read[order[name]] = place
     boundaries, furthest = [], last_read[0]
     for place, op in enumerate(layers, 1):
@@ -103,10 +94,8 @@ def _fitting(made: ImportedNetwork, path: Path, shapes: Mapping[str, Shape], aft
 
 def _takes_one_token(made: ImportedNetwork, shapes: Mapping[str, Shape]) -> bool:
     """Tell an answer of one token from an answer of the mean over all tokens."""
-    before = "input"
-    layers: dict[str, tuple[Op, str]] = {}  # each with its first input
-    for op in made.file.layers:
-        layers[op.name], before = (op, (op.inputs or [before])[0]), op.name
+    ops = made.file.layers
+    layers = {op.name: (op, names[0]) for op, names in zip(ops, inputs_of(ops), strict=True)}
     name = made.answer
     while name in layers:
         op, source = layers[name]
@@ -120,10 +109,7 @@ def _takes_one_token(made: ImportedNetwork, shapes: Mapping[str, Shape]) -> bool
 
 
 def _check_stages(
-    file: NetworkFile,
-    working: AbstractSet[str],
-    places: Sequence[int],
-    exits: Sequence[Mapping[str, object]],
+    file: NetworkFile, working: AbstractSet[str], places: Sequence[int], exits: Sequence[Mapping[str, object]]
 ) -> None:
     """Refuse stages in which nothing is computed, and too many exits."""
     faults, start = [], 0

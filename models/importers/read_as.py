@@ -16,21 +16,13 @@ ONE_FILTER = ("conv", "depthwise")
 
 @dataclass(frozen=True, slots=True)
 class ReadAs:
-    """Answers to questions that a file leaves open.
+    """Answers to questions that a file leaves open."""
 
-    Attributes
-    ----------
-    values : mapping of str to float
-        Inputs of an ONNX model that are constants, with their values: a switch that an ``If`` asks.
-    treat : mapping of str to str
-        What operators of an ONNX model cost that are not understood, by ``DOMAIN.OP``: ``free`` or ``memory``.
-    one_filter : str, optional
-        What rows of one filter in a SCALE-Sim topology are: ``conv`` or ``depthwise``.
-    """
-
+    # inputs of an ONNX model that are constants, with their values: a switch that an ``If`` asks
     values: Mapping[str, float] = field(default_factory=dict)
+    # what operators of an ONNX model cost that are not understood, by ``DOMAIN.OP``: ``free`` or ``memory``
     treat: Mapping[str, str] = field(default_factory=dict)
-    one_filter: str | None = None
+    one_filter: str | None = None  # what rows of one filter in a SCALE-Sim topology are: ``conv`` or ``depthwise``
 
     def __post_init__(self) -> None:
         faults = [

@@ -18,7 +18,7 @@ import numpy as np
 from ...formats import InputError
 from ...formats.array_types import Ints
 from ..lowering import lower_all
-from ..schema import Conv, Linear, NetworkFile
+from ..schema import Conv, Linear, NetworkFile, inputs_of
 from .layout import subnet_file
 from .schema import SubNet, SuperNetFile
 
@@ -83,23 +83,12 @@ def _layers(network: NetworkFile, path: Path) -> dict[str, tuple[int, ...]]:
         raise InputError(faults)
     products = {layer.name: layer.gemm for layer in layers if layer.gemm}
     extents: dict[str, tuple[int, ...]] = {}
-    before = "input"
-    for op in network.layers:
+    for op, names in zip(network.layers, inputs_of(network.layers), strict=True):
         if isinstance(op, Conv | Linear):
             side = op.kernel[0] if isinstance(op, Conv) else 1
             product, shape = products[op.name], shapes[op.name]
-            read = shapes[op.inputs[0] if op.inputs else before]
-            groups = product.groups > 1
-            extents[op.name] = (
-                op.out,
-                product.P // side**2,
-                side,
-                shape.positions,
-                read.words,
-                shape.words,
-                int(groups),
-            )
-        before = op.name
+            words = shapes[names[0]].words, shape.words
+            extents[op.name] = (op.out, product.P // side**2, side, shape.positions, *words, int(product.groups > 1))
     return extents
 
 

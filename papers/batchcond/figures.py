@@ -40,9 +40,8 @@ SATURATED = 0.95
 """A window that gives this share of the gain of all has saturated."""
 
 
-def batchcond_fig5(lab: Lab) -> Item:
+def batchcond_fig5(_: Lab) -> Item:
     """Time of a stage when a batch is split, less that when it is padded."""
-    del lab  # nothing is drawn
     rows, cnn, bert = [], table(CNN.name), table(ENCODER.name)
     point = len(cnn.exits) - 2  # behind the last block but one
     block_s, gather_s = cnn.array()[point, point + 1], cnn.gather_array()[point]

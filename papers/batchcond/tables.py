@@ -169,10 +169,7 @@ def batchcond_fig7(lab: Lab) -> Item:
             )
         )
         statement = f"Batches similar in width are faster than batches similar in depth, {benchmark.name}"
-        ours, reason = (
-            f"{by_depth.mean():.2f}x",
-            "with predictions as good as the CNN's, the steps decide the time",
-        )
+        ours, reason = f"{by_depth.mean():.2f}x", "with predictions as good as the CNN's, the steps decide the time"
         claims.append(Claim(statement, "V-A", f"{paper:g}x on average", ours, bool(by_depth.min() > 1), reason))
     apart = [mean[name].mean() for name in ("SimBatch", "ABR")]
     claims.append(

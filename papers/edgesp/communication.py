@@ -78,9 +78,8 @@ def _by_rule(texts: list[str]) -> str:
     return "; ".join(f"`{rule}`: {text}" for rule, text in zip(RULES, texts, strict=True))
 
 
-def edgesp_fig6(lab: Lab) -> Item:
+def edgesp_fig6(_: Lab) -> Item:
     """Data, time and share of the time by number of devices and bandwidth, for a sample that runs to the end."""
-    del lab  # nothing is drawn
     by_rule = [_sent(rule) for rule in RULES]
     first, most, rows = by_rule[0], COUNTS[-1], list[Row]()
     rows += [

@@ -27,9 +27,8 @@ SERVED = ("Edgent", "triple partition", "Edgent, free")
 """Curves that depend on a server."""
 
 
-def edgesp_fig5(lab: Lab) -> Item:
+def edgesp_fig5(_: Lab) -> Item:
     """EdgeSP, MoDNN, Edgent and the triple partition over one to ten devices."""
-    del lab  # nothing is drawn
     rows: list[Row] = []
     times: dict[tuple[str, str, str], list[float]] = {}
     for preset in PRESETS:

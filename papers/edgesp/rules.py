@@ -21,9 +21,8 @@ def _twice(name: str, preset: str, rule: FusionRule) -> float:
     return explain_partition(studied.every).twice_share
 
 
-def edgesp_rules(lab: Lab) -> Item:
+def edgesp_rules(_: Lab) -> Item:
     """The speed-up of six devices by the rule that fuses layers."""
-    del lab  # nothing is drawn
     speedups: dict[tuple[str, str, str], float] = {}
     for preset in PRESETS:
         for title, name in NETWORKS.items():
@@ -63,9 +62,8 @@ def edgesp_rules(lab: Lab) -> Item:
     return Item("edgesp_rules", title, notes, rows, claims=claims, picture="bars")
 
 
-def edgesp_zeta(lab: Lab) -> Item:
+def edgesp_zeta(_: Lab) -> Item:
     """The average time of six devices over the tolerance of Algorithm 1."""
-    del lab  # nothing is drawn
     rows: list[Row] = []
     most: dict[tuple[FusionRule, float], float] = {}
     for rule in (FusionRule.OPTIMAL, FusionRule.MARGINAL):

@@ -19,9 +19,8 @@ Nothing depends on the second one, as no sample leaves there."""
 TARGETS_MS = np.arange(10, 91, 2.5)
 
 
-def edgesp_fig7(lab: Lab) -> Item:
+def edgesp_fig7(_: Lab) -> Item:
     """AlexNet's average accuracy over the requirement, for one, two and six devices."""
-    del lab  # nothing is drawn
     partitions = {len(studied.every.devices): studied.every for studied in over_devices("alexnet_cifar10", "A")}
     rows: list[Row] = []
     for printed in PUBLISHED["time"]:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...dse.npu.choices import Batching
 from ...dse.npu.evaluation import Evaluator
 from ...dse.npu.tiles import Tile
+from ...formats.array_types import Floats
 from ...models import load_network
 from ...platforms import load_platform
 from ...serving.networks import as_served
@@ -71,7 +71,7 @@ def _scheduler_calls(lab: Lab) -> Claim:
     return _near_claim("scheduler_calls", calls["LazyBatching"] / calls["FluidB"], products=products)
 
 
-def _mean(comparison: Comparison, name: str, metric: str, low: float, high: float) -> NDArray[np.float64]:
+def _mean(comparison: Comparison, name: str, metric: str, low: float, high: float) -> Floats:
     points = [point for point in comparison.points if point.rate_per_s is not None and low <= point.rate_per_s <= high]
     return np.array(
         [standing.metrics[metric].mean for point in points for standing in point.contenders if standing.name == name]

@@ -26,9 +26,8 @@ def without_heads(network: Network) -> Network:
     return network.model_copy(update={"layers": [layer for layer in network.layers if not layer.in_head]})
 
 
-def fig1b(lab: Lab) -> Item:
+def fig1b(_: Lab) -> Item:
     """Throughput of four groups of layers under uniform strategies."""
-    del lab  # nothing is drawn
     network, platform = without_heads(load_network("resnet50")), load_platform("zc706")
     weights = [float(b == BATCH) for b in range(1, BATCH + 1)]
     rows = []
@@ -49,15 +48,14 @@ def fig1b(lab: Lab) -> Item:
     return Item("fig1b", "Fig. 1b: ResNet-50 on ZC706, throughput of four subnets at a batch of 8", [note], rows)
 
 
-def fig10(lab: Lab) -> Item:
+def fig10(_: Lab) -> Item:
     """Throughput by batch size: uniform strategies, Fluid Batching, Stackable PEs."""
-    del lab  # nothing is drawn
     rows, alike = [], []
     for network_name, platform_name in (("resnet50", "zc706"), ("inception_v3", "zcu104")):
         network, platform = load_network(network_name).backbone(), load_platform(platform_name)
         at = f"{network_name} on {platform_name}"
         for name, (batching, stacking) in STRATEGIES.items():
-            design_table, _ = design(network, platform, paper_options(batching=batching, stacking=stacking))
+            design_table = design(network, platform, paper_options(batching=batching, stacking=stacking))[0]
             if name == "Fluid Batching":
                 chosen = configure(network, platform, design_table.tile, design_table.options).B_R[:, -1]
                 alike.append(f"in {(chosen == 1).sum()} of {chosen.size} products of {at}")

@@ -38,9 +38,8 @@ def _blocks(at: str, design_table: DesignTable) -> str:
     )
 
 
-def table1(lab: Lab) -> Item:
+def table1(_: Lab) -> Item:
     """Designs and their shares of the boards."""
-    del lab  # nothing is drawn
     rows, notes = [], []
     printed_before: set[tuple[int, ...]] = set()
     for line in PUBLISHED["table1"]:
@@ -48,7 +47,7 @@ def table1(lab: Lab) -> Item:
         at = f"{network.name} on {platform.name}"
         repeated = tuple(line["tile"]) in printed_before
         printed_before.add(tuple(line["tile"]))
-        searched, _ = design(network, platform, paper_options())
+        searched = design(network, platform, paper_options())[0]
         for name, ours, theirs in zip(("T_R", "T_P", "T_C"), searched.tile[:3], line["tile"], strict=True):
             rows.append(Row(name, "search", at, "", ours, paper=theirs, basis=CALIBRATED))
         rows += _shares("search", at, searched, line, CALIBRATED)
@@ -56,7 +55,7 @@ def table1(lab: Lab) -> Item:
         if list(searched.tile[:3]) == line["tile"]:
             continue
         given = paper_options(tile=line["tile"])
-        theirs, _ = design(network, platform, given)
+        theirs = design(network, platform, given)[0]
         printed, best = theirs.ranking[0], searched.ranking[0]
         loss = 100 * (1 - printed.objective / best.objective)
         rows += _shares("printed design", at, theirs, line, GIVEN)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ...formats.array_types import Floats
 from ...models import Network
 from ...platforms import load_platform
 from ...studies.comparison import Standing
@@ -15,7 +13,7 @@ from ..lab import Lab, by_seed, row
 from ..rows import ASSUMED, PREDICTED, Item, Row
 from .npu import fig1b
 
-PANELS: dict[str, tuple[str, Callable[[Standing], NDArray[np.float64]]]] = {
+PANELS: dict[str, tuple[str, Callable[[Standing], Floats]]] = {
     "processing rate": ("/s", lambda standing: by_seed(standing, "processing_rate_per_s", 1.0)),
     "mean latency": ("ms", lambda standing: by_seed(standing, "mean_latency_s", 1e3)),
     "utilisation": ("%", lambda standing: by_seed(standing, "mac_share", 100.0) / by_seed(standing, "busy_share", 1.0)),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...dse.device.calibration import calibrate
 from ...dse.device.engine import batch_times, needs
@@ -18,9 +16,9 @@ from ...dse.device.shapes import search_shape
 from ...dse.npu.choices import Objective
 from ...dse.npu.options import SearchOptions
 from ...dse.npu.search import search
+from ...formats.array_types import Floats
 from ...models import load_network
-from ...models.loader import read_network_file
-from ...models.schema import NetworkFile
+from ...models.loader import read_backbone_file
 from ...platforms import Board, load_platform
 from ...platforms.engine import MOST, Engine
 from ..lab import Lab
@@ -60,13 +58,7 @@ def predicted_s(row: Measurement, engine: Engine) -> float:
     return float(batch_times(row.needs, engine).sum())
 
 
-def _without_exits(network: str) -> tuple[NetworkFile, Path]:
-    """The content of a network's file without its exits, and the file."""
-    file, path = read_network_file(network)
-    return file.model_copy(update={"exits": []}), path
-
-
-def rank_correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+def rank_correlation(one: Floats, other: Floats) -> float:
     """Spearman's rank correlation; equal values share the mean of their ranks."""
     ranks = [[np.mean(np.flatnonzero(np.sort(values) == value)) for value in values] for values in (one, other)]
     return float(np.corrcoef(ranks)[0, 1])
@@ -93,7 +85,7 @@ def hardware_dpu(_: Lab) -> Item:
             rows.append(Row("latency", of, name, "ms", 1e3 * predicted_s(row, engine), paper=there, basis=basis))
         if TF_SLIM in measured:
             apart += [abs(measured[label].seconds / measured[TF_SLIM].seconds - 1) for label in CAFFE]
-            needed = needs(*_without_exits("resnet50_caffe"), engine)
+            needed = needs(*read_backbone_file("resnet50_caffe"), engine)
             caffe.append(_held_out(engine, measured | {row: measured[row]._replace(needs=needed) for row in CAFFE}))
         other = engine.model_copy(update={"pixel_tiles": "map"})
         over.append(_held_out(other, dict(zip(names, read_measurements(MEASUREMENTS, other), strict=True))))
@@ -138,7 +130,7 @@ def hardware_shapes(_: Lab) -> Item:
         engine = load_platform(name, kind=Engine)
         less = []
         for network in NETWORKS:
-            given, best = search_shape(*_without_exits(network), engine)[1:3]
+            given, best = search_shape(*read_backbone_file(network), engine)[1:3]
             of = f"{network}: {best.engine.shape} ({best.engine.dsps} DSPs)"
             ours, theirs = 1e3 * best.time_s, 1e3 * given.time_s
             rows.append(Row("latency", of, name, "ms", ours, paper=theirs, basis=PREDICTED))
@@ -172,7 +164,7 @@ def hardware_pixels(_: Lab) -> Item:
     for name in BOARDS:
         board = load_platform(name)
         for network in FEW:
-            file, path = _without_exits(network)
+            file, path = read_backbone_file(network)
             whole, options = load_network(network).backbone(), SearchOptions(b_max=1, objective=Objective.LATENCY)
             first, wider = (search(whole, board.with_pixels(pixels), options).best for pixels in ([1], PIXELS))
             of, ours, theirs = f"{network}: {wider.tile}", 1e3 * wider.objective, 1e3 * first.objective

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...dse.cores import engine_cores
-from ...models.loader import read_network_file
+from ...models.loader import read_backbone_file
 from ...platforms import load_platform
 from ...platforms.engine import Engine
 from ..lab import Lab
@@ -65,9 +65,9 @@ def measured_rows() -> list[Measured]:
         for cells in csv.DictReader(table):
             platform, network = cells["platform"], cells["network"]
             if (platform, network) not in known:
-                file, path = read_network_file(network)
+                file, path = read_backbone_file(network)
                 engine = load_platform(platform, kind=Engine)
-                (core,) = engine_cores(file.model_copy(update={"exits": []}), path, [engine], [1])
+                (core,) = engine_cores(file, path, [engine], [1])
                 moving = float(core.moved_s[:, 0].sum() / core.table.pass_s()[0, 1])
                 known[platform, network] = moving, file.input.height * file.input.width / FRAME
             numbers = float(cells["latency_ms"]) / 1e3, float(cells["fps_many"]), *known[platform, network]
@@ -97,10 +97,8 @@ def hardware_cores(_: Lab) -> Item:
     rows, held = [], []
     for row in measured:
         ours = row.many(contention, host_s)
-        of, at = (
-            f"{row.network}: {row.row.partition('_imagenet')[0]}",
-            f"{row.platform}, {row.cores} core{'s'[: row.cores - 1]}",
-        )
+        of = f"{row.network}: {row.row.partition('_imagenet')[0]}"
+        at = f"{row.platform}, {row.cores} core{'s'[: row.cores - 1]}"
         basis = CALIBRATED if row.fitted else PREDICTED
         rows.append(Row("frames of many threads", of, at, "/s", ours, paper=row.many_per_s, basis=basis))
         if not row.fitted:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...dse.device.engine import batch_times, needs, needs_of, product_cycles
 from ...models import Gemm
-from ...models.loader import read_network_file
+from ...models.loader import read_backbone_file
 from ...models.works import LayerWork
 from ...platforms import load_platform
 from ...platforms.engine import Engine
@@ -103,9 +103,8 @@ def seconds(layers: Sequence[SheetLayer], engine: Engine, *, given: bool = False
 
 def _shipped_ms(name: str, engine: Engine) -> float:
     """Time of a network that ships for one sample, without its exits."""
-    file, path = read_network_file(SHIPPED[name])
     batch = BATCH.get(name, 1)
-    need = needs(file.model_copy(update={"exits": []}), path, engine)
+    need = needs(*read_backbone_file(SHIPPED[name]), engine)
     return 1e3 * float(batch_times(need, engine, batch).sum()) / batch
 
 
@@ -150,12 +149,7 @@ def hardware_nvdla(_: Lab) -> Item:
 
 def _cycles(name: str, layers: Sequence[SheetLayer]) -> Iterator[Row]:
     """MAC cycles of parts of a network."""
-    parts = {
-        "first layer": layers[:1],
-        "layers between": layers[1:-1],
-        "last layer": layers[-1:],
-        EVERY: layers,
-    }
+    parts = {"first layer": layers[:1], "layers between": layers[1:-1], "last layer": layers[-1:], EVERY: layers}
     for of, part in parts.items():
         there, here = (sum(getattr(layer, key) for layer in part) for key in ("printed", "ours"))
         yield Row(CYCLES, of, name, "cycles", here, paper=there, basis=PREDICTED)

@@ -51,9 +51,8 @@ def _ends(
     return [Row(f"{quantity}, {end}", of, at, unit, ours, paper=paper, basis=basis) for end, ours, paper in ends]
 
 
-def sushi_table1(lab: Lab) -> Item:
+def sushi_table1(_: Lab) -> Item:
     """The widths of buffers that the formulas of Table 1 ask for."""
-    del lab  # nothing is drawn
     rows = []
     for board, name in BOARDS.items():
         chip = _chip(name)
@@ -81,9 +80,8 @@ def sushi_table1(lab: Lab) -> Item:
     return Item("sushi_table1", "Table 1: bandwidth of the on-chip buffers", notes, rows, picture="bars")
 
 
-def sushi_table3(lab: Lab) -> Item:
+def sushi_table3(_: Lab) -> Item:
     """Buffers of ZCU104 with and without a persistent one, and peaks."""
-    del lab
     printed, chip = PUBLISHED["table3"], _chip("sushi-zcu104")
     rows = []
     for column, (of, buffers) in enumerate({"without": split(chip, 0.0), "with": chip}.items()):
@@ -109,9 +107,8 @@ def sushi_table3(lab: Lab) -> Item:
     return Item("sushi_table3", "Table 3: buffers, and the peaks of Table 2", notes, rows, picture="bars")
 
 
-def sushi_fig10(lab: Lab) -> Item:
+def sushi_fig10(_: Lab) -> Item:
     """Time of each SubNet saved by the persistent buffer."""
-    del lab
     rows = []
     resnets = (RESNET, RESNET_WIDE, RESNET_BOARD, RESNET_IDEAL)
     for reading in (*resnets, MOBILENET, MOBILENET_224, MOBILENET_BOARD, MOBILENET_IDEAL):
@@ -149,9 +146,8 @@ def sushi_fig10(lab: Lab) -> Item:
                 picture="dots")  # fmt: skip
 
 
-def sushi_fig11(lab: Lab) -> Item:
+def sushi_fig11(_: Lab) -> Item:
     """Layers that wait for off-chip memory, before and after."""
-    del lab
     rows, claims = [], []
     for reading in (RESNET, MOBILENET):
         table, before, after = reading.subgraphs(), [], []
@@ -188,9 +184,8 @@ def _saved_by_size(start: Reading, bandwidth: float, sizes: Sequence[float], arr
     return np.array(savings).T
 
 
-def sushi_fig12(lab: Lab) -> Item:
+def sushi_fig12(_: Lab) -> Item:
     """Time saved by size of the buffer, bandwidth and array."""
-    del lab
     arrays, bandwidths = ((12, 12), (16, 32), (20, 36)), (9.6, 19.2, 38.4)
     sizes = (0.25, 0.5, 1.0, BOARD_MB, 2.9, 5.0, SHARED_MB["ResNet-50"])
     rows, most = [], {}
@@ -236,9 +231,8 @@ def sushi_fig12(lab: Lab) -> Item:
                 "persistent buffer, MB", claims, picture="lines")  # fmt: skip
 
 
-def sushi_fig13(lab: Lab) -> Item:
+def sushi_fig13(_: Lab) -> Item:
     """The boards: time and off-chip energy with and without the buffer."""
-    del lab
     rows, least_s = [], {}
     over_cpu = [value for pair in PUBLISHED["fig13"].values() for ends in pair.values() for value in ends]
     least, most = min(over_cpu), max(over_cpu)
@@ -277,9 +271,8 @@ def sushi_fig13(lab: Lab) -> Item:
     return Item("sushi_fig13", "Fig. 13: latency and energy on the boards", notes, rows, claims=claims, picture="dots")
 
 
-def sushi_fig14(lab: Lab) -> Item:
+def sushi_fig14(_: Lab) -> Item:
     """The comparison with a DPU, which cannot be reproduced."""
-    del lab
     claim = Claim("SushiAccel is faster than a DPU, layer by layer", "5.5",
                   f"{PUBLISHED['fig14']['over_dpu']:g} % on average", "not known", False, NO_DPU)  # fmt: skip
     return Item(

@@ -8,7 +8,7 @@ from ...traffic import poisson
 from ..lab import Lab, row
 from ..rows import PREDICTED, Claim, Item
 from .readings import Reading
-from .scheduler import COLUMNS, QUERIES, SEEDS, Q, SeedRun, serve, times_of, with_constraints
+from .scheduler import COLUMNS, QUERIES, SEEDS, Q, serve, times_of, with_constraints
 
 CONTENDERS = {
     "largest SubNet": "subnet={last},graph=0",
@@ -35,7 +35,7 @@ def sushi_queue(lab: Lab) -> Item:
     """Violations and accuracy by load on ZCU104."""
     table, rows = BOARD.latency(COLUMNS), []
     mean_s, last = float(times_of(table)[0].mean()), len(table.subnets or []) - 1
-    middle: dict[str, list[SeedRun]] = {}
+    late_at, right_at = dict[str, float](), dict[str, float]()  # at the load in the middle
     for load in LOADS:
         rate = load / mean_s
         traffic = [
@@ -49,25 +49,19 @@ def sushi_queue(lab: Lab) -> Item:
             rows.append(row("violations", name, BOARD.net, "%", late, x=rate, basis=PREDICTED))
             rows.append(row("accuracy served", name, BOARD.net, "%", right, x=rate, basis=PREDICTED))
             if load == LOADS[len(LOADS) // 2]:
-                middle[name] = runs
+                late_at[name], right_at[name] = float(late.mean()), float(right.mean())
 
-    def late_at(name: str) -> float:
-        return float(np.mean([100 * run.summary.violation_rate for run in middle[name]]))
-
-    def right_at(name: str) -> float:
-        return float(np.mean([100 * (run.subnets.served_accuracy or 0.0) for run in middle[name]]))
-
-    strict, slack, table_, future = map(
-        late_at, ("SUSHI, strict", "SUSHI, slack", "by table, slack", "clairvoyant, slack")
+    strict, slack, table_, future = (
+        late_at[name] for name in ("SUSHI, strict", "SUSHI, slack", "by table, slack", "clairvoyant, slack")
     )
-    without, charged = late_at("no buffer, slack"), late_at("by table, slack, charged")
+    without, charged = late_at["no buffer, slack"], late_at["by table, slack, charged"]
     at = f"at {100 * LOADS[len(LOADS) // 2]:g} % load"
     claims = [
         Claim(f"With a queue, the time that is left of the SLO must decide, {at}", "asked by us", "fewer violations",
               f"{slack:.2f} % by slack, {strict:.2f} % by STRICT_LATENCY", slack < strict),
         Claim(f"A persistent buffer saves violations, {at}", "asked by us", "fewer",
               f"{table_:.2f} % by table, {without:.2f} % without a buffer", table_ < without,
-              f"the accuracy served is {right_at('by table, slack'):.2f} %, and {right_at('no buffer, slack'):.2f} % "
+              f"the accuracy served is {right_at['by table, slack']:.2f} %, and {right_at['no buffer, slack']:.2f} % "
               "without"),
         Claim(f"A refill that is charged costs little, {at}", "asked by us", "little",
               f"{charged:.2f} % charged, {table_:.2f} % free", charged - table_ < 1.0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,16 +18,7 @@ from ...traffic.distributions import Distribution
 from ..lab import Lab, row
 from ..rows import ASSUMED, CALIBRATED, NEAR, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
-from .readings import (
-    CHOSEN,
-    MOBILENET,
-    MOBILENET_BOARD,
-    MOBILENET_IDEAL,
-    RESNET,
-    RESNET_BOARD,
-    RESNET_IDEAL,
-    Reading,
-)
+from .readings import CHOSEN, MOBILENET, MOBILENET_BOARD, MOBILENET_IDEAL, RESNET, RESNET_BOARD, RESNET_IDEAL, Reading
 
 SEEDS, QUERIES, COLUMNS, Q = 5, 20_000, 100, 8
 
@@ -249,27 +241,14 @@ def _by_q(name: str, title: str, reading: Reading, lab: Lab) -> Item:
         text = f"Q = {' or '.join(map(str, wanted))} is better than Q = 2 and Q >= {printed['worse']}"
     claims = [
         Claim(text, "A.1", f"Q = {' or '.join(map(str, wanted))}", f"Q = {best} ({said})", best in wanted, few),
-        Claim("A choice after each query is the best", "A.1", "Q = 1", f"Q = {best}", best == 1,
-              few),
-    ]  # fmt: skip
-    return Item(
-        name,
-        title,
-        [f"The table has {COLUMNS} columns, and refills are free."],
-        rows,
-        "queries between two choices, Q",
-        claims,
-    )
+        Claim("A choice after each query is the best", "A.1", "Q = 1", f"Q = {best}", best == 1, few),
+    ]
+    notes = [f"The table has {COLUMNS} columns, and refills are free."]
+    return Item(name, title, notes, rows, "queries between two choices, Q", claims)
 
 
-def sushi_fig17(lab: Lab) -> Item:
-    """ResNet-50."""
-    return _by_q("sushi_fig17", "Fig. 17: how often the buffer changes, ResNet-50", RESNET, lab)
-
-
-def sushi_fig18(lab: Lab) -> Item:
-    """MobileNet-V3."""
-    return _by_q("sushi_fig18", "Fig. 18: how often the buffer changes, MobileNet-V3", MOBILENET, lab)
+sushi_fig17 = partial(_by_q, "sushi_fig17", "Fig. 17: how often the buffer changes, ResNet-50", RESNET)
+sushi_fig18 = partial(_by_q, "sushi_fig18", "Fig. 18: how often the buffer changes, MobileNet-V3", MOBILENET)
 
 
 LITTLE = 0.1
@@ -321,9 +300,8 @@ NANOSECONDS = 1.0
 """Assumed time of a step of a choice: a comparison and a multiply-add in a processor's pipeline."""
 
 
-def sushi_table6(lab: Lab) -> Item:
+def sushi_table6(_: Lab) -> Item:
     """Steps of a choice, which the benchmarks time."""
-    del lab
     printed, rows = PUBLISHED["table6"], []
     subnets = len(RESNET.subgraphs().subnets)
     fastest_us = 1e6 * min(min(times) for times in RESNET.subgraphs().time_s)
@@ -342,7 +320,7 @@ def sushi_table6(lab: Lab) -> Item:
             f"A choice is a product of {subnets} counts with each column. We count these steps and assume "
             f"{NANOSECONDS:g} ns for each, as a result must not depend on the machine. Measured times are in "
             "benchmarks/README.md."
-        ),
+        )
     ]
     return Item("sushi_table6", "Table 6: time to look up", notes, rows, claims=claims, picture="bars")
 
@@ -355,17 +333,8 @@ def sushi_hits(lab: Lab) -> Item:
             runs = all_seeds(reading, lab, f"mode={mode},q={Q},{CONTENDERS[SUSHI]}")
             values = np.array([run.subnets.hit_ratio or 0.0 for run in runs])
             of = f"{reading.net}, {reading.name}"
-            rows.append(
-                row(
-                    "hit ratio",
-                    of,
-                    f"STRICT_{mode.upper()}",
-                    "",
-                    values,
-                    PUBLISHED["hits"][reading.net],
-                    basis=CALIBRATED if reading in CHOSEN else PREDICTED,
-                )
-            )
+            basis, paper = CALIBRATED if reading in CHOSEN else PREDICTED, PUBLISHED["hits"][reading.net]
+            rows.append(row("hit ratio", of, f"STRICT_{mode.upper()}", "", values, paper, basis=basis))
     mean: dict[str, list[float]] = {}
     for line in rows:
         mean.setdefault(line.of.partition(",")[0], []).append(line.ours)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from xml.etree.ElementTree import Element, fromstring
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Bools, Floats, Ints
 from ...serving.batches import PREEMPTS
 from ...serving.outcome import Runs
 from ..canvas import COLOURS, canvas, durations, round_places
@@ -105,7 +105,7 @@ def draw_intervals(
 
 
 def draw_heatmap(
-    share: NDArray[np.float64], layers: Sequence[str], stage: NDArray[np.int64],
+    share: Floats, layers: Sequence[str], stage: Ints,
     batches: Sequence[int],
 ) -> Element:  # fmt: skip
     """Draw a cell for each layer, left to right, and batch size, top to bottom; a darker cell has a larger share."""
@@ -148,7 +148,7 @@ class Roof(NamedTuple):
 
 
 def draw_roofline(
-    layers: Sequence[str], intensity: NDArray[np.float64], gop_s: NDArray[np.float64], share: NDArray[np.float64],
+    layers: Sequence[str], intensity: Floats, gop_s: Floats, share: Floats,
     roof: Roof,
 ) -> Element:  # fmt: skip
     """Draw a dot for each layer, its area the share of the time, under the two roofs; both axes are logarithmic."""
@@ -176,12 +176,12 @@ def draw_roofline(
         return _picture(sheet, f"{len(layers)} layers, {bound} of them left of the ridge, where memory is the roof.")
 
 
-def shares_up_to(latency_s: NDArray[np.float64], grid_s: NDArray[np.float64]) -> NDArray[np.float64]:
+def shares_up_to(latency_s: Floats, grid_s: Floats) -> Floats:
     """Share of the latencies that are no longer than each of ``grid_s``."""
     return np.searchsorted(np.sort(latency_s), grid_s, side="right") / len(latency_s)
 
 
-def draw_cdf(latencies: Sequence[tuple[str, NDArray[np.float64]]], slo_s: float | None) -> Element:
+def draw_cdf(latencies: Sequence[tuple[str, Floats]], slo_s: float | None) -> Element:
     """Draw the distribution function of each series, with a step for each point of the width."""
     bottom = 178.0
     finite = np.concatenate([values[np.isfinite(values)] for _, values in latencies])
@@ -210,11 +210,11 @@ def draw_cdf(latencies: Sequence[tuple[str, NDArray[np.float64]]], slo_s: float 
 class BusyTimes(NamedTuple):
     """Times of runs, an item for each: its ends, batch size, lane, and if it preempted other samples."""
 
-    begin_s: NDArray[np.float64]
-    end_s: NDArray[np.float64]
-    batch: NDArray[np.int64]
-    preempts: NDArray[np.bool_]
-    lane: NDArray[np.int64]
+    begin_s: Floats
+    end_s: Floats
+    batch: Ints
+    preempts: Bools
+    lane: Ints
 
 
 def busy_until(runs: Sequence[Runs | None], until_s: float) -> BusyTimes:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Floats
 from ...serving.figures import FIGURES, SHOWN_IN
 from ...serving.networks import stated_for
 from ...serving.requirements import Requirement
@@ -64,7 +64,7 @@ def _requirements(served: Sequence[PolicyReplay], requirements: Sequence[Require
     return table("Requirements; ? where 95 % intervals leave it open", headers, rows)
 
 
-def _longest_s(latency_s: NDArray[np.float64]) -> float:
+def _longest_s(latency_s: Floats) -> float:
     """The longest latency of an answer."""
     return float(latency_s[np.isfinite(latency_s)].max(initial=0.0))
 

@@ -24,8 +24,4 @@ def decide(view, data):
     return sleep(dispatch_s)
 
 
-POLICY = Policy(
-    decide,
-    (Parameter("timeout", "S", timeout),),
-    work_conserving=False,
-)
+POLICY = Policy(decide, (Parameter("timeout", "S", timeout),), work_conserving=False)

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Floats
 from ...jit import compiled
 from ...platforms.device import MAX_BATCH
 from ...rules.pad_or_split import ideal_batch_sizes, partition, reorganise_widths, split_pays
@@ -26,7 +26,7 @@ REORGANISED = ("depth", "both", "optimal", "width", "off")
 BY_DEPTH, BOTH, OPTIMAL, BY_WIDTH, PAD = range(5)
 
 
-def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_max: int) -> list[str]:
+def check(settings: Floats, table: LatencyTable, trace: Trace, b_max: int) -> list[str]:
     """Faults of the parameters (see :data:`.interface.Check`)."""
     faults, reorganise = check_window(settings, table, trace, b_max), int(settings[REORGANISE])
     if table.widths is None and reorganise in (OPTIMAL, BY_WIDTH):

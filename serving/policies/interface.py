@@ -31,6 +31,7 @@ import numpy as np
 from numba import from_dtype, types
 from numpy.typing import NDArray
 
+from ...formats.array_types import Floats, Ints
 from ...jit import Reference, compiled
 from ...traffic.request_columns import REQUEST_COLUMNS
 from .parameters import Parameter
@@ -231,14 +232,14 @@ class Data(NamedTuple):
     """
 
     requests: Any
-    queue: NDArray[np.int64]
-    members: NDArray[np.int64]
+    queue: Ints
+    members: Ints
     lanes: NDArray[np.void]
-    latency_s: NDArray[np.float64]
-    gather_s: NDArray[np.float64]
+    latency_s: Floats
+    gather_s: Floats
     variants: NDArray[np.void]
-    settings: NDArray[np.float64]
-    memory: NDArray[np.float64]
+    settings: Floats
+    memory: Floats
 
 
 class Decision(NamedTuple):
@@ -317,7 +318,7 @@ def sleep(until_s: float) -> Decision:
     return Decision(0, 0, 0, until_s, True, 0, 0.0)
 
 
-Check = Callable[["NDArray[np.float64]", "LatencyTable", "Trace", int], "list[str]"]
+Check = Callable[[Floats, "LatencyTable", "Trace", int], "list[str]"]
 """Faults of a policy's parameters, one line each, on a latency table, a trace and a largest batch."""
 
 
@@ -358,7 +359,7 @@ class Policy:
     counts_on_queue: bool = False
     check: Check | None = None
 
-    def settings(self, texts: Mapping[str, str], slo_s: float | None) -> NDArray[np.float64]:
+    def settings(self, texts: Mapping[str, str], slo_s: float | None) -> Floats:
         """The parameters as ``decide`` gets them.
 
         Parameters

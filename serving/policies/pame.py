@@ -45,10 +45,7 @@ def decide(view, data):
 
 POLICY = Policy(
     decide,
-    (
-        Parameter("timeout", "S", timeout),
-        Parameter("tau_b", "4", at_least("tau_b", 0.0)),
-    ),
+    (Parameter("timeout", "S", timeout), Parameter("tau_b", "4", at_least("tau_b", 0.0))),
     work_conserving=False,
     memory=1,
 )

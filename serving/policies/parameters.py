@@ -37,7 +37,7 @@ def duration(name: str, shares: Mapping[str, float] | None = None) -> ReadParame
 
     def read(text: str, slo_s: float | None) -> float:
         if text not in letters:
-            return 0.0 if text == "0" else parse_duration(text, f"policy: {name}")
+            return parse_duration(text, f"policy: {name}", zero=True)
         if slo_s is None:
             raise InputError(
                 f"policy: {name}={text} is a share of the SLO, but no SLO holds for all requests; give one (slo), "

@@ -11,9 +11,7 @@ from .interface import Decision, Policy, compile_policy, go_on
 from .parameters import Parameter, choice
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ...formats.array_types import Floats
     from ...tables.latency import LatencyTable
     from ...traffic.trace import Trace
     from .parameters import ReadParameter
@@ -174,7 +172,7 @@ def _whole(name: str, least: int, **words: int) -> ReadParameter:
     return read
 
 
-def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_max: int) -> list[str]:
+def check(settings: Floats, table: LatencyTable, trace: Trace, b_max: int) -> list[str]:
     """Faults of the parameters (see :data:`.interface.Check`)."""
     del b_max  # requests are served one by one
     faults = []

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Floats
 from ...jit import compiled
 from .parameters import Parameter, at_least, choice
 
@@ -29,7 +29,7 @@ PARAMETERS = (
 """The prediction by which requests are alike; most that are sorted together; refills of a window in a row."""
 
 
-def check_window(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_max: int) -> list[str]:
+def check_window(settings: Floats, table: LatencyTable, trace: Trace, b_max: int) -> list[str]:
     """Faults of these parameters (see :data:`.interface.Check`)."""
     similar, size, faults = settings[SIMILAR], settings[WINDOW], []
     if size < b_max and similar != OFF:

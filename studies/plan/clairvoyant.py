@@ -7,14 +7,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Floats, Ints
 from ...serving.bound import Trades, late_jobs
 from .plan_traffic import JointTraffic, depths_of
 from .rules import Limit
 from .sources import Source
 
-TimesOfParts = tuple[NDArray[np.int64], NDArray[np.float64]]
+TimesOfParts = tuple[Ints, Floats]
 """Parts of a network, and their times by batch size, as of :meth:`Source.layer_times`."""
 
 
@@ -24,13 +24,7 @@ class Clairvoyant:
     ``steps``: most runs of the last stage of each network; ``lasts``: the last stages of all but the last network.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        times: TimesOfParts,
-        steps: Sequence[int],
-        lasts: tuple[int, ...] = (),
-    ) -> None:
+    def __init__(self, source: Source, times: TimesOfParts, steps: Sequence[int], lasts: tuple[int, ...] = ()) -> None:
         self._steps, self._lasts, self._speedup = steps, (*lasts, source.stages), source.speedup
         self._part, self._time_s = times
         self._known: dict[tuple[tuple[int, ...], bool], list[Trades]] = {}
@@ -49,7 +43,7 @@ class Clairvoyant:
         self,
         kept: tuple[int, ...],
         traffic: JointTraffic,
-        longer_than_s: NDArray[np.float64],
+        longer_than_s: Floats,
         most: int | None = None,
         *,
         by_layer: bool,
@@ -66,7 +60,7 @@ class Clairvoyant:
             ends, network, longer_than_s = ends[bounded], network[bounded], longer_than_s[bounded]
             traffic = replace(traffic, trace=traffic.trace.at(bounded))
 
-        def work_of(limit_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        def work_of(limit_s: Floats) -> Floats:
             work_s = np.zeros(len(ends))
             for number, trades in enumerate(of_each):
                 here = network == number

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Floats, Ints
 from ...serving.figures import FIGURES
 from ...serving.requirements import Requirement
 
@@ -30,10 +30,10 @@ class Unbeaten:
     """The rows of a source so far that no other one beats."""
 
     def __init__(self) -> None:
-        self._times_s: NDArray[np.float64] | None = None  # (N, parts times batch sizes), of those that are not beaten
+        self._times_s: Floats | None = None  # (N, parts times batch sizes), of those that are not beaten
         self._judged: dict[int, bool] = {}
 
-    def judge(self, rows: NDArray[np.int64], times_s: NDArray[np.float64]) -> None:
+    def judge(self, rows: Ints, times_s: Floats) -> None:
         """Judge rows by their times. Shapes: (N,), (N, ...)."""
         flat = times_s.reshape(len(rows), -1)
         known = flat[:0] if self._times_s is None else self._times_s
@@ -48,6 +48,6 @@ class Unbeaten:
         """Whether no other row beats a row that was judged."""
         return self._judged[row]
 
-    def unknown(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def unknown(self, rows: Ints) -> Ints:
         """The rows that were not judged, of some."""
         return np.array([row for row in rows.tolist() if row not in self._judged], np.int64)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
+from ...formats.array_types import Floats, Ints
 from ...models import Exit, Network
 from ...rules.exit_choice import choose_exits
 from ...rules.exit_log import log_of
@@ -133,7 +134,7 @@ def chosen_settings(
     exits: Sequence[Exit],
     samples: Samples,
     tried: Sequence[Threshold],
-    stage_s: Sequence[NDArray[np.float64]],
+    stage_s: Sequence[Floats],
     *,
     never: bool = True,
 ) -> list[ExitSetting]:
@@ -212,9 +213,7 @@ def _settings(
         yield ExitSetting(kept, thresholds, tuple(rates.tolist()), float(accuracy), levels[row])
 
 
-def leavers(
-    confidences: NDArray[np.float64], correct: NDArray[Any], levels: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def leavers(confidences: Floats, correct: NDArray[Any], levels: Floats) -> tuple[Ints, Floats]:
     """Samples that leave at each exit, and the right answers among them, for many settings of the exits at once.
 
     A sample passes an exit if its confidence there is below the level: it is counted in a histogram over how many of
@@ -229,7 +228,7 @@ def leavers(
     reached = [np.searchsorted(at, confidences[:, exit_], side="right") for exit_, at in enumerate(distinct)]
     places = [np.searchsorted(at, levels[:, exit_]) for exit_, at in enumerate(distinct)]
 
-    def passed(exits_: int, weights: NDArray[np.float64] | None = None) -> NDArray[Any]:
+    def passed(exits_: int, weights: Floats | None = None) -> NDArray[Any]:
         """Samples that pass the first exits with each setting: those that reach at most the level's place at each."""
         shape = [len(at) + 1 for at in distinct[:exits_]]
         cells = np.ravel_multi_index(reached[:exits_], shape) if exits_ else np.zeros(len(confidences), np.int64)
@@ -244,9 +243,7 @@ def leavers(
     return np.column_stack([*left, passed(early)]), np.column_stack([*right, passed(early, scores[early])])
 
 
-def _leavers_apart(
-    confidences: NDArray[np.float64], correct: NDArray[Any], levels: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _leavers_apart(confidences: Floats, correct: NDArray[Any], levels: Floats) -> tuple[Ints, Floats]:
     """The same, one setting after the other."""
     left, right, samples = [], [], np.arange(len(confidences))
     for level in levels:

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...dse.npu.evaluation import MARGIN
+from ...formats.array_types import Bools, Floats, Ints
 from .branches import Branch
 from .exits import ExitSetting
 from .least import LeastTimes
@@ -36,10 +36,10 @@ all exits."""
 class Field(NamedTuple):
     """Rows of hardware, each with the number of a pairing, in the order of the cost that they have at least."""
 
-    cost: NDArray[np.float64]  # (N,), all ascending
-    row: NDArray[np.int64]
-    pairing: NDArray[np.int64]
-    p99_s: NDArray[np.float64]  # at least
+    cost: Floats  # (N,), all ascending
+    row: Ints
+    pairing: Ints
+    p99_s: Floats  # at least
 
     @classmethod
     def of(cls, parts: Sequence[Field]) -> Field:
@@ -47,7 +47,7 @@ class Field(NamedTuple):
         none = np.zeros(0, np.int64)
         return cls(*map(np.concatenate, zip(cls(np.zeros(0), none, none, np.zeros(0)), *parts, strict=True)))
 
-    def take(self, at: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Field:
+    def take(self, at: Bools | Ints | slice) -> Field:
         """Some entries, in their order."""
         return Field(self.cost[at], self.row[at], self.pairing[at], self.p99_s[at])
 
@@ -63,7 +63,7 @@ class Field(NamedTuple):
             yield slice(0, 0)
 
 
-def last_of_cost(cost: NDArray[np.float64], end: int) -> int:
+def last_of_cost(cost: Floats, end: int) -> int:
     """The end of a part of ascending costs, or a later one: what costs the same is in one part."""
     return int(np.searchsorted(cost, cost[min(end, len(cost)) - 1], side="right"))
 
@@ -88,7 +88,7 @@ class PlanSpace:
         return {"all": every, ACCURACY: every - right, LATENCY: 0, UTILISATION: 0}
 
     @cached_property
-    def rows(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    def rows(self) -> tuple[Floats, Ints, Ints]:
         """Rows of hardware by the least cost of their plans: cost, source and row."""
         costs, sources, rows = [np.zeros(0)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for number in np.unique(self.source).tolist():
@@ -102,9 +102,7 @@ class PlanSpace:
         order = np.lexsort((row, source, cost))
         return cost[order], source[order], row[order]
 
-    def entries(
-        self, rows: slice, wanted: NDArray[np.bool_], counts: dict[str, int], threads: int | None = None
-    ) -> Field:
+    def entries(self, rows: slice, wanted: Bools, counts: dict[str, int], threads: int | None = None) -> Field:
         """What the proofs leave of some rows and of the pairings that are wanted; what they exclude is counted."""
         _, sources, numbers = self.rows
         parts: list[Field] = []
@@ -131,8 +129,8 @@ class PlanSpace:
         return field.take(np.lexsort((field.pairing, setting, field.row, source, field.cost)))
 
     def _possible(
-        self, source: int, least: LeastTimes, wanted: NDArray[np.bool_], lost: NDArray[np.int64]
-    ) -> Iterator[tuple[PairedTree, int, NDArray[np.int64], NDArray[np.float64]]]:
+        self, source: int, least: LeastTimes, wanted: Bools, lost: Ints
+    ) -> Iterator[tuple[PairedTree, int, Ints, Floats]]:
         """Pairings, the rows on which no proof excludes them, and their least 99th percentiles there.
 
         ``lost``: plans that latency, and utilisation, excludes are added here. Shapes: (2, N).
@@ -167,7 +165,7 @@ class PlanSpace:
             self._loads[key] = Load.of(len(problem.network.exits), setting, traffic, problem.requirements)
         return self._loads[key]
 
-    def _least_costs(self, tree: PairedTree, setting: ExitSetting, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _least_costs(self, tree: PairedTree, setting: ExitSetting, rows: Ints) -> Floats:
         """What rows of a source cost at least with a setting; exactly if it is DSPs or their share."""
         problem, source = self._problem, self._problem.sources[tree.source]
         if self._cost == "energy":
@@ -177,7 +175,7 @@ class PlanSpace:
         return costs[self._cost][rows]
 
 
-def _count(counts: dict[str, int], lost: NDArray[np.int64]) -> None:
+def _count(counts: dict[str, int], lost: Ints) -> None:
     """Count the plans that rules exclude. Shapes: (2, N)."""
     for name, number in zip((LATENCY, UTILISATION), lost.sum(axis=1).tolist(), strict=True):
         counts[name] += number

@@ -6,8 +6,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Floats
 from ...serving.requirements import Requirement
 from .clairvoyant import Clairvoyant, TimesOfParts
 from .exits import ExitSetting
@@ -81,7 +81,7 @@ class NearTask(NamedTuple):
     """A task, and times of the stages of its row that no layout goes below."""
 
     task: RaceTask
-    parts_s: NDArray[np.float64]  # (E, 2, B), as of :meth:`Source.near_times`
+    parts_s: Floats  # (E, 2, B), as of :meth:`Source.near_times`
 
 
 class Hopeful(NamedTuple):

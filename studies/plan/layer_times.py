@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...dse.npu.choices import Objective
 from ...dse.npu.evaluation import Evaluator
 from ...dse.npu.objectives import dynamic_energy
 from ...dse.npu.options import SearchOptions
 from ...dse.npu.tiles import Tiles
+from ...formats.array_types import Floats
 from ...models import Exit, Network
 from ...models.network import Layer
 from ...platforms import ENERGY_KEYS, Board
@@ -23,8 +23,8 @@ from ...tables.layer_use import LayerUse, layer_groups
 class TimesOfLayers(NamedTuple):
     """What the layers of a design take, or of D designs, in the groups of a latency table."""
 
-    time_s: NDArray[np.float64]  # (L, b_max), or (D, L, b_max)
-    energy_j: NDArray[np.float64] | None  # of the same shape; none if the board states no energies
+    time_s: Floats  # (L, b_max), or (D, L, b_max)
+    energy_j: Floats | None  # of the same shape; none if the board states no energies
 
     def each(self) -> Iterator[TimesOfLayers]:
         """The layers of each design; copies, so that one does not keep all."""
@@ -79,11 +79,11 @@ class LayerTimes:
             energy_j = self._summed(dynamic_energy(self._board, made, words, accesses))
         return TimesOfLayers(self._summed(cycles / self._board.clock_hz), energy_j)
 
-    def _summed(self, figures: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _summed(self, figures: Floats) -> Floats:
         """Sums over the layers that are one entry of a table, in the order of a table's own sums."""
         return np.stack([figures[:, group].sum(axis=1) for group in self._groups], axis=1)
 
-    def parts(self, times: TimesOfLayers) -> NDArray[np.float64]:
+    def parts(self, times: TimesOfLayers) -> Floats:
         """Times of a design by stage, for its backbone and its head. Shapes: returns (E, 2, b_max)."""
         parts_s = np.zeros((2 * len(self._network.exits), self._options.b_max))
         np.add.at(parts_s, self.part, times.time_s)

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import brief
+from ...formats.array_types import Bools, Ints
 from ...models import Network
 from ...serving.device_traffic import DeviceTraffic, merged, prepare_requests
 from ...serving.inputs import Requests
@@ -151,19 +151,19 @@ class JointTraffic(Traffic):
     """Requests of a device's networks as if they were of one, in which the exits of one are behind another's."""
 
     device: DeviceTraffic = field(kw_only=True)
-    begins: NDArray[np.int64] = field(kw_only=True)  # (K,), exits before the first one of each network
+    begins: Ints = field(kw_only=True)  # (K,), exits before the first one of each network
     sampled: tuple[bool, ...] = field(kw_only=True)  # whether thresholds decide where a network's requests leave
 
     __repr__ = brief
 
     @classmethod
-    def of(cls, device: DeviceTraffic, begins: NDArray[np.int64], sampled: tuple[bool, ...]) -> Self:
+    def of(cls, device: DeviceTraffic, begins: Ints, sampled: tuple[bool, ...]) -> Self:
         """The requests of a device's networks."""
         whole, exits = device.whole, device.whole.exits + begins[device.network]
         own = whole.trace, exits, whole.slo_s, whole.objective_s, whole.origin, whole.think_s
         return cls(*own, device=device, begins=begins, sampled=sampled)
 
-    def at(self, rows: slice | NDArray[np.int64]) -> Self:
+    def at(self, rows: slice | Ints) -> Self:
         """Some of the requests, in their order."""
         return self.of(self.device.at(rows), self.begins, self.sampled)
 
@@ -180,9 +180,7 @@ class JointTraffic(Traffic):
         return self.of(replace(self.device, whole=whole, parts=tuple(parts)), self.begins, self.sampled)
 
 
-def depths_of(
-    traffic: JointTraffic, exits: NDArray[np.int64], lasts: Sequence[int], steps: Sequence[int]
-) -> NDArray[np.int64]:
+def depths_of(traffic: JointTraffic, exits: Ints, lasts: Sequence[int], steps: Sequence[int]) -> Ints:
     """How deep requests that leave at some exits go into their networks, with numbers of exits and of steps."""
     parts, network = traffic.device.parts, traffic.device.network
     if max(steps) == 1:  # then a depth is an exit
@@ -200,12 +198,12 @@ def surely_sent(traffic: JointTraffic, name: str | None) -> bool:
     return not any(name in (None, other) and clients and stop_s < math.inf for other, clients, stop_s in own)
 
 
-def of_network(traffic: JointTraffic, name: str | None) -> NDArray[np.bool_] | None:
+def of_network(traffic: JointTraffic, name: str | None) -> Bools | None:
     """Which requests are of a network; none stands for all."""
     if name is None:
         return None
     device = traffic.device
-    mask: NDArray[np.bool_] = device.network == device.names.index(name)
+    mask: Bools = device.network == device.names.index(name)
     return mask
 
 

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import InputError
+from ...formats.array_types import Floats
 from ...models import Network
 from ...serving.deadlines import ANSWER
 from ...serving.networks import ServedNetwork
@@ -162,7 +162,7 @@ class PlanProblem:
         return ours + (right_share(traffic, early=True) - right_share(traffic))
 
     @cached_property
-    def right_shares(self) -> NDArray[np.float64]:
+    def right_shares(self) -> Floats:
         """By network and setting, the share of the requests of the first seed whose answer at their exit is right.
 
         It is not a number where right answers are not known.

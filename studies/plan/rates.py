@@ -9,9 +9,9 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import InputError
+from ...formats.array_types import Floats
 from .branches import first_to_leave
 from .exits import ExitSetting
 from .field import Cost
@@ -137,10 +137,9 @@ def _most(problem: PlanProblem, source: Source) -> float:
     return source.speedup / least_s
 
 
-def _work_by_row(setting: ExitSetting, shares: NDArray[np.float64], least: LeastTimes) -> NDArray[np.float64]:
+def _work_by_row(setting: ExitSetting, shares: Floats, least: LeastTimes) -> Floats:
     """Least work of a sample, by row, if these shares leave at the exits of a setting."""
-    work_s: NDArray[np.float64] = least_work(least, setting)[:, np.array([*setting.kept, least.stages]) - 1] @ shares
-    return work_s
+    return least_work(least, setting)[:, np.array([*setting.kept, least.stages]) - 1] @ shares
 
 
 def _answered(problem: PlanProblem, setting: int) -> float:

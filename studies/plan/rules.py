@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...dse.npu.evaluation import MARGIN
+from ...formats.array_types import Bools, Floats, Ints
 from ...serving.requirements import Requirement
 from ...serving.summary import QUANTILES
 from .exits import ExitSetting
@@ -27,7 +27,7 @@ class Limit(NamedTuple):
     """How many requests of a run may take longer than a time, at most."""
 
     requirement: Requirement
-    longer_than_s: NDArray[np.float64]  # (N,), by request
+    longer_than_s: Floats  # (N,), by request
     allowed: int
 
 
@@ -63,30 +63,26 @@ def joint_limits(requirements: Sequence[Requirement], traffic: JointTraffic) -> 
     return [*limits, Limit(requirement[0], np.minimum.reduce(longer_than_s), sum(allowed))]
 
 
-def least_latency(least: LeastTimes, setting: ExitSetting) -> NDArray[np.float64]:
+def least_latency(least: LeastTimes, setting: ExitSetting) -> Floats:
     """Time in which a sample can leave at each exit of the whole network, alone. Shapes: returns (N, E)."""
     return _until(least.alone_s, setting)
 
 
-def least_work(least: LeastTimes, setting: ExitSetting) -> NDArray[np.float64]:
+def least_work(least: LeastTimes, setting: ExitSetting) -> Floats:
     """Time of the hardware that a sample takes at least until it leaves at each exit. Shapes: returns (N, E)."""
     return _until(least.work_s, setting)
 
 
 def least_energy(
-    source: Source,
-    setting: ExitSetting,
-    traffic: JointTraffic,
-    fate: Fate,
-    rows: NDArray[np.int64] | slice = slice(None),
-) -> NDArray[np.float64]:
+    source: Source, setting: ExitSetting, traffic: JointTraffic, fate: Fate, rows: Ints | slice = slice(None)
+) -> Floats:
     """Energy that a request with an answer takes at least on rows of a source, on average. Shapes: returns (N,)."""
     shares = _shares(source.least.stages, setting, surely_run(traffic, fate))
     until_j = _until(source.energy_j[rows], setting)
     if fate.drops or not surely_sent(traffic, None):  # as if only those that take the least had one
-        least_j: NDArray[np.float64] = MARGIN * until_j[:, shares > 0].min(axis=1)
+        least_j: Floats = MARGIN * until_j[:, shares > 0].min(axis=1)
         return least_j
-    energy_j: NDArray[np.float64] = MARGIN * (until_j @ shares)
+    energy_j: Floats = MARGIN * (until_j @ shares)
     return energy_j
 
 
@@ -95,17 +91,17 @@ def surely_run(traffic: JointTraffic, fate: Fate) -> JointTraffic:
     return replace(traffic, exits=1 + traffic.begins[traffic.device.network]) if fate.early else traffic
 
 
-def _shares(stages: int, setting: ExitSetting, traffic: JointTraffic) -> NDArray[np.float64]:
+def _shares(stages: int, setting: ExitSetting, traffic: JointTraffic) -> Floats:
     """Share of the requests that leaves at each exit of the whole network. Shapes: returns (E,)."""
     left = np.array([*setting.kept, stages])[traffic.exits - 1] - 1
     return np.bincount(left, minlength=stages) / len(traffic)
 
 
-def _until(parts_s: NDArray[np.float64], setting: ExitSetting) -> NDArray[np.float64]:
+def _until(parts_s: Floats, setting: ExitSetting) -> Floats:
     """Sums of parts on the way to each exit, with what the exits that are kept add. Shapes: (N, E, 2) to (N, E)."""
     counts = np.zeros(parts_s.shape[1])
     counts[[place - 1 for place in setting.kept] + [-1]] = 1.0
-    sums: NDArray[np.float64] = (parts_s[:, :, 0] + counts * parts_s[:, :, 1]).cumsum(axis=1)
+    sums: Floats = (parts_s[:, :, 0] + counts * parts_s[:, :, 1]).cumsum(axis=1)
     for last in setting.lasts:  # the next network begins behind it
         sums[:, last:] -= sums[:, last - 1 : last]
     return sums
@@ -115,13 +111,13 @@ class LateBound(NamedTuple):
     """A requirement that bounds how many requests are late, as the rules need it."""
 
     allowed: int  # late requests, at most
-    longer_than_s: list[NDArray[np.float64]]  # by exit, ascending: one for each request there, or one for all
-    counts: NDArray[np.int64]  # (K,), requests that leave at each exit, of those that it is about
-    among: NDArray[np.bool_]  # (K,), exits where one of these may leave
+    longer_than_s: list[Floats]  # by exit, ascending: one for each request there, or one for all
+    counts: Ints  # (K,), requests that leave at each exit, of those that it is about
+    among: Bools  # (K,), exits where one of these may leave
     room_s: float  # from the first arrival until the last request is late; infinite if arrivals are not known
 
     @classmethod
-    def of(cls, limit: Limit, traffic: JointTraffic, counts: NDArray[np.int64]) -> LateBound:
+    def of(cls, limit: Limit, traffic: JointTraffic, counts: Ints) -> LateBound:
         """A limit on the requests of a run, with how many of them leave at each exit."""
         arrival_s, longer_than_s = traffic.trace.arrival_s, limit.longer_than_s
         ends, among, bounded = range(1, len(counts) + 1), np.ones(len(counts), np.bool_), longer_than_s < np.inf
@@ -141,9 +137,9 @@ class LateBound(NamedTuple):
 class Load(NamedTuple):
     """What the rules need to know of the requests of a run with a setting of the exits."""
 
-    ends: NDArray[np.int64]  # (K,), places in the whole network of the exits that are kept and the last, from 0
-    counts: NDArray[np.int64]  # (K,), requests that leave at each
-    means: list[tuple[NDArray[np.float64], float]]  # shares of requests (K,), and their mean latency at most
+    ends: Ints  # (K,), places in the whole network of the exits that are kept and the last, from 0
+    counts: Ints  # (K,), requests that leave at each
+    means: list[tuple[Floats, float]]  # shares of requests (K,), and their mean latency at most
     bounds: list[LateBound]
     slower: int  # requests that may be slower than the 99th percentile
     rising: bool  # whether each exit takes longer than the one before it, as in one network
@@ -166,7 +162,7 @@ class Load(NamedTuple):
         slower = int((1 - QUANTILES["p99"]) * count + 1e-6) if sure else count - 1
         return cls(ends, counts, means, bounds, slower, not setting.lasts)
 
-    def excluded(self, until: Until, speedup: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def excluded(self, until: Until, speedup: float) -> tuple[Bools, Bools]:
         """Rows of hardware on which the requests cannot keep requirements: by latency, and by utilisation alone.
 
         A request takes at least the least time of its path, alone in the best batch for it. Those that may be late
@@ -187,31 +183,31 @@ class Load(NamedTuple):
                 busy |= most_s > speedup * bound.room_s
         return slow, busy & ~slow
 
-    def least_p99(self, until: Until) -> NDArray[np.float64]:
+    def least_p99(self, until: Until) -> Floats:
         """Least 99th percentile of the latency: as if each request were alone. Shapes: returns (N,)."""
         latency_s = until.latency_s[:, self.ends]
         if self.rising:
             behind = np.cumsum(self.counts[::-1])[::-1]  # that leave at an exit or later; later ones take longer
-            p99_s: NDArray[np.float64] = MARGIN * latency_s[:, np.flatnonzero(behind > self.slower)[-1]]
+            p99_s: Floats = MARGIN * latency_s[:, np.flatnonzero(behind > self.slower)[-1]]
             return p99_s
         longest = np.argsort(-latency_s, axis=1)
         first = (np.cumsum(self.counts[longest], axis=1) > self.slower).argmax(axis=1)
         rows = np.arange(len(latency_s))
-        of_each: NDArray[np.float64] = MARGIN * latency_s[rows, longest[rows, first]]
+        of_each: Floats = MARGIN * latency_s[rows, longest[rows, first]]
         return of_each
 
 
 class Until(NamedTuple):
     """What a sample takes at least until it leaves at each exit, with the exits of a setting, by row of hardware."""
 
-    latency_s: NDArray[np.float64]  # (N, E)
-    work_s: NDArray[np.float64]  # (N, E)
+    latency_s: Floats  # (N, E)
+    work_s: Floats  # (N, E)
 
     @classmethod
     def of(cls, least: LeastTimes, setting: ExitSetting) -> Until:
         """From the least times of some rows."""
         return cls(least_latency(least, setting), least_work(least, setting))
 
-    def at(self, rows: NDArray[np.int64]) -> Until:
+    def at(self, rows: Ints) -> Until:
         """Of some rows."""
         return Until(self.latency_s[rows], self.work_s[rows])

@@ -11,9 +11,9 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import brief
+from ...formats.array_types import Bools, Floats, Ints
 from ..workers import Workers, in_order, workers
 from .branches import first_to_leave
 from .dominance import Unbeaten, faster_is_better
@@ -49,43 +49,22 @@ class Plan:
 
 @dataclass(frozen=True)
 class Plans:
-    """The answer to a problem.
+    """The answer to a problem."""
 
-    Attributes
-    ----------
-    problem : PlanProblem
-        What was asked.
-    minimised : {"dsps", "share", "energy", "work"}
-        What was minimised.
-    front : list of Plan
-        The cheapest plan, then each that is the cheapest of those with a higher accuracy; over the 99th percentile,
-        also of those in which it is lower by :data:`STEP`.
-    counts : dict of str to int
-        Plans in all, and how many each rule discarded, were simulated in part, or whole.
-    refuted : int
-        Plans that kept the requirements in the race, or had a lower percentile there, and not on the fresh seeds.
-    least_cost : float or None
-        Cost below which proofs exclude every plan; ``None`` if they exclude all.
-    nearest : Plan or None
-        If the front is empty: of the plans that came nearest to keeping the requirements, the nearest.
-    undecided : Plan or None
-        Of the plans for which the requirements are undecided, the cheapest that is known.
-    over_p99 : bool
-        Whether the front is over the 99th percentile, too.
-    fastest_s : float
-        No hardware answers a sample in less time, in seconds.
-    """
-
-    problem: PlanProblem
-    minimised: Cost
+    problem: PlanProblem  # what was asked
+    minimised: Cost  # what was minimised
+    # the cheapest plan, then each that is the cheapest of those with a higher accuracy; over the 99th percentile, also
+    # of those in which it is lower by :data:`STEP`
     front: list[Plan]
-    counts: dict[str, int]
+    counts: dict[str, int]  # plans in all, and how many each rule discarded, were simulated in part, or whole
+    # plans that kept the requirements in the race, or had a lower percentile there, and not on the fresh seeds
     refuted: int
-    least_cost: float | None
+    least_cost: float | None  # cost below which proofs exclude every plan; ``None`` if they exclude all
+    # if the front is empty: of the plans that came nearest to keeping the requirements, the nearest
     nearest: Plan | None = None
-    undecided: Plan | None = None
-    over_p99: bool = False
-    fastest_s: float = 0.0
+    undecided: Plan | None = None  # of the plans for which the requirements are undecided, the cheapest that is known
+    over_p99: bool = False  # whether the front is over the 99th percentile, too
+    fastest_s: float = 0.0  # no hardware answers a sample in less time, in seconds
 
     __repr__ = brief
 
@@ -106,12 +85,7 @@ AS_USUAL = SearchRun()
 
 
 def find_plans(
-    problem: PlanProblem,
-    cost: Cost = "dsps",
-    run: SearchRun = AS_USUAL,
-    *,
-    over_p99: bool = False,
-    first: bool = False,
+    problem: PlanProblem, cost: Cost = "dsps", run: SearchRun = AS_USUAL, *, over_p99: bool = False, first: bool = False
 ) -> Plans:
     """Find the cheapest plan that keeps requirements, and what more accuracy costs.
 
@@ -160,7 +134,7 @@ def _fastest(problem: PlanProblem) -> float:
     return fastest_s
 
 
-def _until_exit(setting: ExitSetting, exit_: int, least: LeastTimes) -> NDArray[np.float64]:
+def _until_exit(setting: ExitSetting, exit_: int, least: LeastTimes) -> Floats:
     """Least time until an exit, by row."""
     return least_latency(least, setting)[:, exit_ - 1]
 
@@ -250,7 +224,7 @@ class _Walk:
             start, size = end, 2 * size if len(new.cost) < MOST_ENTRIES else max(1, size // 2)
 
     @property
-    def _wanted(self) -> NDArray[np.bool_]:
+    def _wanted(self) -> Bools:
         """Pairings that are of use beside the front."""
         most, at = np.unique(self._space.most, return_inverse=True)
         return np.array([self._below_s(accuracy) > 0 for accuracy in most.tolist()], np.bool_)[at]
@@ -298,7 +272,7 @@ class _Walk:
         self.counts[HOPELESS] += sum(result.hopeless for result in left)
         return [result.task for result in left if result.task.entries]
 
-    def _beaten(self, sources: NDArray[np.int64], rows: NDArray[np.int64], at: Workers) -> set[tuple[int, int]]:
+    def _beaten(self, sources: Ints, rows: Ints, at: Workers) -> set[tuple[int, int]]:
         """Rows that are left out because other ones beat them."""
         if self._unbeaten is None:
             return set()

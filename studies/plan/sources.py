@@ -9,7 +9,6 @@ from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...dse.exits.stage_times import keep_exits
 from ...dse.npu.board_use import BoardUse
@@ -23,6 +22,7 @@ from ...dse.npu.search import RankedDesign, SearchResult
 from ...dse.npu.space import designs
 from ...dse.npu.tiles import Tile, tiles_of
 from ...formats import InputError
+from ...formats.array_types import Floats, Ints
 from ...models import Network
 from ...platforms import Board
 from ...tables.latency import LatencyTable
@@ -45,8 +45,8 @@ class Source(ABC):
 
     name: str  # of the board or the folder
     counted: str  # what its cost counts: DSPs, multipliers, devices, or nothing where hardware is given
-    dsps: NDArray[np.int64]  # (N,), that each row takes, or what else is counted; 0 where hardware is given
-    share: NDArray[np.float64]  # (N,), of the board's DSPs, or the cluster's devices; 0 where hardware is given
+    dsps: Ints  # (N,), that each row takes, or what else is counted; 0 where hardware is given
+    share: Floats  # (N,), of the board's DSPs, or the cluster's devices; 0 where hardware is given
     least: LeastTimes  # by row
     speedup: float  # throughput with several lanes, relative to one batch at a time
     drops: bool  # whether exits can be left out: its times are known by layer
@@ -70,7 +70,7 @@ class Source(ABC):
 
     @property
     @abstractmethod
-    def energy_j(self) -> NDArray[np.float64]:
+    def energy_j(self) -> Floats:
         """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (N, E, 2)."""
 
     @property
@@ -93,12 +93,12 @@ class Source(ABC):
         del row
         return None
 
-    def nearer(self, rows: NDArray[np.int64], threads: int | None = None) -> LeastTimes:
+    def nearer(self, rows: Ints, threads: int | None = None) -> LeastTimes:
         """The least times of some rows, nearer to the times of their tables if there are such."""
         del threads
         return self.least.at(rows)
 
-    def lowest(self, value: Callable[[LeastTimes], NDArray[np.float64]]) -> tuple[float, int]:
+    def lowest(self, value: Callable[[LeastTimes], Floats]) -> tuple[float, int]:
         """The lowest value of any row by nearer times, and the row; longer times never have a lower value."""
         coarse = value(self.least)
         most = value(self.nearer(np.array([coarse.argmin()])))[0]
@@ -120,18 +120,18 @@ class Source(ABC):
         """The latency table of each network on a row."""
 
     @abstractmethod
-    def layer_times(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def layer_times(self, row: int) -> tuple[Ints, Floats]:
         """The times of the layers of a row by batch size, and the part of each: its stage's backbone, or its exit.
 
         Shapes: returns (L,), twice the stage and 1 of what its exit adds, counted from 0; (L, B).
         """
 
-    def near_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
+    def near_times(self, rows: Ints, threads: int | None = None) -> Floats:
         """Times that the tables of some rows do not go below, in the shape of theirs; by default their own."""
         return self.found_times(rows, threads)
 
     @abstractmethod
-    def found_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
+    def found_times(self, rows: Ints, threads: int | None = None) -> Floats:
         """The times that the tables of some rows have, by stage, for backbone and head, found on all threads.
 
         Shapes: (N,); returns (N, E, 2, B).
@@ -176,7 +176,7 @@ class BoardSource(Source):
         return LayerTimes(self.network, self.board, self.options)
 
     @cached_property
-    def energy_j(self) -> NDArray[np.float64]:
+    def energy_j(self) -> Floats:
         """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (N, E, 2)."""
         return self._bounds.energies(self.tiles)
 
@@ -184,7 +184,7 @@ class BoardSource(Source):
         """The design of a row."""
         return tiles_of(self.tiles[:, row : row + 1])[0]
 
-    def nearer(self, rows: NDArray[np.int64], threads: int | None = None) -> LeastTimes:
+    def nearer(self, rows: Ints, threads: int | None = None) -> LeastTimes:
         """The least times of some rows by the layouts of each layer; never lower than without."""
         new = rows[self._near.at(rows).whole_s == 0]
         near = self._bounds.near(self.tiles[:, new], threads)
@@ -192,11 +192,11 @@ class BoardSource(Source):
             kept[new] = np.maximum(coarse[new], nearer)
         return self._near.at(rows)
 
-    def near_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
+    def near_times(self, rows: Ints, threads: int | None = None) -> Floats:
         """Times by the layouts of each layer, which are found ten times as fast as the times of tables."""
         return self._bounds.near_parts(self.tiles[:, rows], threads)
 
-    def found_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
+    def found_times(self, rows: Ints, threads: int | None = None) -> Floats:
         """The times that the tables of some rows have, by stage, for backbone and head, found on all threads.
 
         Shapes: (N,); returns (N, E, 2, B).
@@ -224,7 +224,7 @@ class BoardSource(Source):
         """The latency table of each network on a row."""
         return cut_apart(self.table(row, causes=causes), self.networks)
 
-    def layer_times(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def layer_times(self, row: int) -> tuple[Ints, Floats]:
         """The times of the layers of a row by batch size, and the part of each."""
         return self._times.part, self._times_at(row).time_s
 
@@ -284,7 +284,7 @@ class TableSource(Source):
         self.several_subnets = any(len(table.subnets or []) > 1 for table in tables)
 
     @property
-    def energy_j(self) -> NDArray[np.float64]:
+    def energy_j(self) -> Floats:
         """Least energy for a sample, of each stage's backbone, and of what its exit adds. Shapes: (1, E, 2)."""
         if not self.drops or any(table.layers[0].energy_j is None for table in self._tables):
             raise InputError(
@@ -303,7 +303,7 @@ class TableSource(Source):
         del causes  # as they have them
         return self._tables
 
-    def layer_times(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def layer_times(self, row: int) -> tuple[Ints, Floats]:
         """The times of the layers of the tables by batch size, and the part of each; of variants the fastest."""
         assert row == 0
         parts, times_s, begin = [], [], 0
@@ -316,13 +316,13 @@ class TableSource(Source):
             begin += len(table.exits)
         return np.concatenate(parts), np.concatenate(_as_wide(times_s))
 
-    def found_times(self, rows: NDArray[np.int64], threads: int | None = None) -> NDArray[np.float64]:
+    def found_times(self, rows: Ints, threads: int | None = None) -> Floats:
         """The times of the tables, for each of some rows. Shapes: (N,); returns (N, E, 2, B)."""
         del threads
         return np.concatenate(_as_wide([parts_of(table, "time_s") for table in self._tables]))[None][rows]
 
 
-def _as_wide(times_s: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+def _as_wide(times_s: Sequence[Floats]) -> list[Floats]:
     """Times by batch size, up to the largest of any network: the largest batch of another one stands for larger ones.
 
     Shapes: (..., B) each; returns (..., B).
@@ -345,7 +345,7 @@ def cut_apart(whole: LatencyTable, networks: Sequence[Network]) -> list[LatencyT
     return tables
 
 
-def parts_of(table: LatencyTable, column: Literal["time_s", "energy_j"]) -> NDArray[np.float64]:
+def parts_of(table: LatencyTable, column: Literal["time_s", "energy_j"]) -> Floats:
     """Times or energies of each stage's backbone and of what its exit adds; of stages alone if more is not known.
 
     Shapes: returns (E, 2, B).

@@ -86,11 +86,8 @@ class Trials:
             if len(self._trials) == MOST_TRIALS:
                 self._trials.clear()
                 self._requests.clear()
-            traffic, policy = (
-                problem.drawn(problem.settings[first], problem.traffic.seed),
-                problem.policies[plan.policy],
-            )
-            trial = TrialRun(networks, traffic, policy, self._requests.get(alike))
+            traffic = problem.drawn(problem.settings[first], problem.traffic.seed)
+            trial = TrialRun(networks, traffic, problem.policies[plan.policy], self._requests.get(alike))
             if trial.requests is not None:
                 self._requests[alike] = trial.requests
             self._trials[key] = trial, plan.row

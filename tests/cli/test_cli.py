@@ -34,6 +34,7 @@ from builders import (
 )
 from fluidb.cli import render
 from fluidb.cli.app import COMMANDS
+from fluidb.cli.decide.compare import _POINTS
 from fluidb.dse import read_design
 from fluidb.dse.subgraphs.search import find_subgraphs, write_subgraphs
 from fluidb.formats import InputError
@@ -455,6 +456,10 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "no output": (["dse", TINY, POCKET, "-o", ""], ['-o: expected a value, found ""']),
     "no output behind =": (["dse", TINY, POCKET, "--output="], ['--output: expected a value, found ""']),
     "no output behind -o=": (["dse", TINY, POCKET, "-o="], ['-o: expected a value, found ""']),
+    "an output behind -o=": (
+        ["dse", TINY, POCKET, "-o=my d"],
+        ["-o: expected a value after a space", "write -o 'my d'"],
+    ),
     "bandwidth of nothing": (["dse", TINY, POCKET, "--bandwidth", ""], ["--bandwidth"]),
     "import onto itself": (["platforms", "import", "t.csv", "-o", "t.csv", "--force"], ["another file than t.csv"]),
     "tile of two": (["dse", TINY, POCKET, "--tile", "8,2"], ["--tile: expected T_R,T_P,T_C", '"8,2"']),
@@ -812,14 +817,14 @@ def test_json_goes_alone_to_stdout_and_nothing_to_stderr(fluidb: Run) -> None:
 
 def test_a_terminal_sees_progress_and_the_next_step(start: Start) -> None:
     master, slave = pty.openpty()
-    running = start("dse", TINY, POCKET, "-o", "d", stderr=slave)
+    running = start("dse", TINY, POCKET, "-o", "my design", stderr=slave)
     os.close(slave)
     seen = b"".join(read_terminal(master))
     os.close(master)
     out, _ = running.communicate(timeout=180)
     assert running.returncode == 0
     assert b"designs" in seen
-    assert b"next: fluidb latency d" in seen
+    assert b"next: fluidb latency 'my design'" in seen
     assert "designs " not in out
 
 
@@ -1188,3 +1193,10 @@ def test_long_values_fold_between_words_at_a_terminal(monkeypatch: pytest.Monkey
 )
 def test_energies_are_shown_without_an_exponent(joules: float, text: str) -> None:
     assert render.quantity(joules, "J") == text
+
+
+@pytest.mark.parametrize("nothing", [-0.0, -1e-9])
+def test_nearly_nothing_has_no_sign(nothing: float):
+    assert render.percent(nothing) == "0.00 %"
+    assert _POINTS.number(nothing) == "0.00"
+    assert _POINTS.number(nothing, "+") == "+0.00"

@@ -26,8 +26,17 @@ def test_what_differs_stands_in_a_table_and_the_rest_above(fluidb: Run, pair: tu
     assert same.splitlines()[0].split() == ["network", "tiny"]
     lines = {line.split("  ")[0]: line.split() for line in differ.splitlines()}
     designs = [read_design(tmp_path / folder)[0] for folder in pair]
-    assert lines["<T_R,T_P,T_C>"][1:] == [str(design.tile) for design in designs]
+    tiles = [design.tile for design in designs]
+    assert lines["design"][1:] == [word for tile in tiles for word in (tile.names, "=", str(tile))]
     assert lines["DSPs"][1::3] == [f"{design.dsps:,}" for design in designs]
+
+
+def test_designs_of_three_and_of_five_numbers_share_a_row(fluidb: Run, pair: tuple[str, str]) -> None:
+    assert fluidb("dse", TINY, POCKET, "--b-max", 4, "--pixels", "2", "-o", "wide").returncode == 0
+    done = fluidb("compare", "one", "wide")
+    (row,) = [line for line in done.stdout.splitlines() if "<" in line]
+    assert row.startswith("design ")
+    assert [part for part in row.split() if part.endswith(",V>")]
 
 
 def test_json_has_each_design_with_its_latencies(fluidb: Run, pair: tuple[str, str]) -> None:

@@ -36,6 +36,28 @@ def test_durations(text, seconds):
     assert parse_duration(text) == pytest.approx(seconds, rel=1e-15)
 
 
+@pytest.mark.parametrize("text", ["0", " 0 ", "0s", "0.0 ms"])
+def test_no_time_needs_no_unit_where_it_is_allowed(text):
+    assert parse_duration(text, zero=True) == 0
+    with pytest.raises(InputError, match="duration: expected a positive number and a unit"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("zero", ["0", "0us"])
+def test_no_time_is_written_the_same_way_everywhere(fluidb, tmp_path, tiny_design, zero):
+    think = ["--clients", 1, "--count", 3, "--slo", "1s", "--think", zero]
+    for policy in (f"fluid:call={zero}", f"adaptb:timeout={zero}", f"batchcond:predictor={zero},similar=depth"):
+        done = fluidb("serve-sim", tiny_design, *think, "--policy", policy, "--predict-depth", 1)
+        assert (done.returncode, done.stderr) == (0, ""), policy
+    (tmp_path / "n.toml").write_text(
+        f'schema = "fluidb.networks/1"\nduration = "2s"\nnetworks = [{{ name = "a", table = "{tiny_design}", '
+        f'slo = "1s", fps = 5, jitter = "{zero}", switch = "{zero}" }}]\n'
+    )
+    cameras = ["cameras", "--cameras", 1, "--fps", 30, "--jitter", zero, "--count", 5, "-o", "-"]
+    for command in (["serve-sim", "n.toml"], ["trace", *cameras]):
+        assert fluidb(*command).returncode == 0, command
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

@@ -307,6 +307,8 @@ def test_faults(made, tmp_path, monkeypatch):
     assert "expected arrays with a row for each sample, found [2, 3] rows" in fault(model, other)
     np.savez(other, input=np.zeros((2, 6)), label=np.zeros(2))
     assert "label: expected a whole number" in fault(model, other)
+    np.savez(other, input=np.zeros((2, 6)), label=np.array([0, CLASSES]))
+    assert f"label: row 2: expected a class of the network, 0 to {CLASSES - 1}, found {CLASSES}" in fault(model, other)
     np.savez(other, input=np.zeros((2, 5)))
     assert f"{other}: row 1: " in fault(model, other)
     np.savez(other, input=np.array([[None] * 6]))

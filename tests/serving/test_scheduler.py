@@ -30,7 +30,7 @@ def test_unknown_policy_lists_the_known_ones():
         ("adaptb:timeout=5", "timeout: expected a unit"),
         ("fluid:exits", 'expected key=value, found "exits"'),
         ("fluid:b_max=0", 'b_max: expected a whole number >= 1, found "0"'),
-        ("lazy:call=-1us", "call: expected a positive number"),
+        ("lazy:call=-1us", "call: expected a number >= 0"),
     ],
 )
 def test_a_policy_that_cannot_be_read_is_one_clear_line(tmp_path, monkeypatch, spec, expected):

@@ -337,6 +337,7 @@ def test_a_low_end_that_is_left_out_is_never_too_low():
         (["mean <= 1s"], {"seeds": 1}, "seeds: expected at least 2"),
         (["mean <= 1s"], {"low_per_s": 5.0, "high_per_s": 5.0}, "expected 0 < low < high"),
         (["mean <= 1s"], {"low_per_s": -1.0}, "expected 0 < low < high"),
+        (["mean <= 1s"], {"low_per_s": 1e8}, r"found 1e\+08 /s and 20 /s, the saturation rate, above which no policy"),
         (
             ["mean <= 1s"],
             {"low_per_s": 1e-308},

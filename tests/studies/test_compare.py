@@ -655,7 +655,7 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "hardly a correlation": ([("rates = [2000, 8000]", "rates = [1.0]\npredict_depth = 0.005")], "found 0.005"),
     "case twice": (
         [('name = "light and heavy"', 'name = "tiny on pocket at 0.8GB/s"')],
-        "cases: expected every name (by default NETWORK on PLATFORM, or the table's folder) once",
+        "cases: expected every name (stated, or NETWORK on PLATFORM, or the table's folder) once",
     ),
     "trace": ([('"duel.csv"', '"no.csv"')], "cases[1].trace: "),
     "tile of nobody": (

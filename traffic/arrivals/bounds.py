@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import InputError
+from ...formats.array_types import Floats
 from ..times import MAX_ARRIVAL_S
 from ..trace import Trace
 
@@ -34,7 +34,7 @@ def check_count(count: int, name: str = "count", most: int = MAX_COUNT, what: st
         raise InputError(f"{name}: expected at least 1 {what} and at most {most:,}, found {count}")
 
 
-def trace_of(arrival_s: NDArray[np.float64]) -> Trace:
+def trace_of(arrival_s: Floats) -> Trace:
     """Requests 0..N - 1 at the given times."""
     if arrival_s[-1] > MAX_ARRIVAL_S:
         raise InputError(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...formats.array_types import Floats
 from ..randomness import DAILY, stream
 from ..roots import bisect
 from ..trace import Trace
@@ -60,7 +60,7 @@ def daily(rate_per_s: float, peak_to_mean: float, peak_hour: float, count: int, 
     check_count(count)
     kappa, peak_s = concentration(peak_to_mean), 3600 * peak_hour
 
-    def curve(times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def curve(times_s: Floats) -> Floats:
         return rate_per_s * peak_to_mean * np.exp(kappa * (np.cos(2 * np.pi / DAY_S * (times_s - peak_s)) - 1))
 
     # the peak is an edge too, so that each piece has its maximum at an edge
@@ -68,7 +68,7 @@ def daily(rate_per_s: float, peak_to_mean: float, peak_hour: float, count: int, 
     ceiling = np.maximum(curve(edges_s[:-1]), curve(edges_s[1:]))
     work_of_a_day = integral(edges_s, ceiling)[-1]
     rng = stream(seed, DAILY)
-    kept: list[NDArray[np.float64]] = []
+    kept: list[Floats] = []
     missing, done = count, 0.0
     while missing > 0:
         work = done + np.cumsum(rng.standard_exponential(int(1.1 * missing) + 64))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ...formats.array_types import Floats, Ints
 
 
-def pass_through(
-    work: NDArray[np.float64], edges_s: NDArray[np.float64], rates_per_s: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def pass_through(work: Floats, edges_s: Floats, rates_per_s: Floats) -> tuple[Floats, Ints]:
     """Times at which the integral of a piecewise constant rate reaches given values, and their pieces.
 
     The arrivals of a Poisson process of rate 1 become arrivals of a process of that rate
@@ -20,6 +19,6 @@ def pass_through(
     return np.minimum(times_s, edges_s[pieces + 1]), pieces  # rounding must not move an arrival into the next piece
 
 
-def integral(edges_s: NDArray[np.float64], rates_per_s: NDArray[np.float64]) -> NDArray[np.float64]:
+def integral(edges_s: Floats, rates_per_s: Floats) -> Floats:
     """Integral of a piecewise constant rate from the first edge to each edge."""
     return np.concatenate([[0.0], np.cumsum(rates_per_s * np.diff(edges_s))])

@@ -9,9 +9,9 @@ https://github.com/Azure/AzurePublicDataset: ``AzureLLMInferenceDataset2023.md``
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import InputError
+from ...formats.array_types import Ints
 from ..randomness import WITHIN_MINUTE, stream
 from ..rows import Tally, quoted, records
 from ..times import ISO
@@ -55,7 +55,7 @@ def functions_2019(tally: Tally, seed: int) -> ImportedRows:
     return ImportedRows(np.sort(60.0 * (minute + generator.random(total))))
 
 
-def _counts(tally: Tally) -> NDArray[np.int64]:
+def _counts(tally: Tally) -> Ints:
     """Invocations of all functions by minute."""
     with records(tally) as (header, rows):
         names = len(FUNCTIONS_2019_COLUMNS)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
+from ...formats.array_types import Floats, Ints
 from ..columns import Column, Name, Number, Parsed, collect, repeated
 from ..reading import EXIT, NETWORK, REQUEST_ID
 from ..request_columns import REQUEST_COLUMNS, SLO
@@ -60,7 +61,7 @@ class ImportedRows:
 
     times: Times  # (N,): arrivals on the file's own clock, in nanoseconds or seconds
     unit: str = "s"  # of that clock: a key of ``times.UNITS``; or ``times.ISO``, the calendar, which starts in 1970
-    lines: NDArray[np.int64] | None = None  # (N,): the line of each
+    lines: Ints | None = None  # (N,): the line of each
     # ids, exits and objectives, as far as the file has them, by their names in :class:`Trace`
     known: dict[str, NDArray[Any]] = field(default_factory=dict)
 
@@ -87,7 +88,7 @@ def read_rows(source: Source, layout: Layout, tally: Tally) -> ImportedRows:
     return ImportedRows(times, layout.unit, lines[good], values)
 
 
-def _until(deadlines: Times, times: Times, lines: NDArray[np.int64], tally: Tally) -> NDArray[np.float64]:
+def _until(deadlines: Times, times: Times, lines: Ints, tally: Tally) -> Floats:
     """Objectives from deadlines."""
     spans = to_seconds(subtract(deadlines, times))
     late = np.flatnonzero(~(spans >= SLO.low))
@@ -142,7 +143,7 @@ def arrange(rows: ImportedRows, tally: Tally, zero: Times | None = None) -> tupl
     return Trace(arrival_s=arrival, **known), float(to_seconds(zero)[0]), out_of_order
 
 
-def _check_gaps(arrival: NDArray[np.float64], lines: NDArray[np.int64] | None, tally: Tally) -> None:
+def _check_gaps(arrival: Floats, lines: Ints | None, tally: Tally) -> None:
     gaps = np.diff(arrival)
     if gaps.size and gaps.max() > MAX_GAP_S:
         i = int(gaps.argmax())

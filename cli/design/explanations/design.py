@@ -170,11 +170,8 @@ def _fixed(explanation: Explanation, b: int) -> Iterator[str]:
             if value is not None
         ]
         name = ", ".join([*fixed, "the best single one"] if configuration is best else fixed)
-        time_s, gop_s, less = (
-            configuration.time_s[b - 1],
-            f"{configuration.mean_gop_s:,.1f}",
-            1 - configuration.mean_gop_s / explanation.mean_gop_s,
-        )
+        time_s, gop_s = configuration.time_s[b - 1], f"{configuration.mean_gop_s:,.1f}"
+        less = 1 - configuration.mean_gop_s / explanation.mean_gop_s
         rows.append((name, ms(time_s), percent(time_s / base_s - 1), gop_s, percent(less)))
     if len(rows) > 1:
         yield table(["all layers and batch sizes with", f"time at b={b}", "longer by", "mean GOP/s", "less by"], rows)

@@ -118,8 +118,7 @@ def _text(explanation: PartitionExplanation) -> Iterator[str]:
         for step in partition.wholes
     ]
     yield table(
-        ["block, and how long\neach device waits", "rows\ntwice", "\nkB", "\ntime", "all wait\nfor", *headers],
-        waits,
+        ["block, and how long\neach device waits", "rows\ntwice", "\nkB", "\ntime", "all wait\nfor", *headers], waits
     )
     rows = [
         (

@@ -47,11 +47,8 @@ def _totals(roofline: Roofline) -> tuple[float, float]:
 def _text(roofline: Roofline, top: int) -> Iterator[str]:
     import numpy as np
 
-    whole, subnet, graph = (
-        roofline.table,
-        roofline.table.subnets[roofline.subnet],
-        roofline.table.subgraphs[roofline.state],
-    )
+    whole = roofline.table
+    subnet, graph = whole.subnets[roofline.subnet], whole.subgraphs[roofline.state]
     chip, (empty_s, time_s) = whole.accelerator, _totals(roofline)
     before, after = roofline.memory_bound(roofline.bytes_empty), roofline.memory_bound(roofline.bytes_resident)
     hit = whole.hit_ratio[roofline.subnet][roofline.state]

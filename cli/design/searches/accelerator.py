@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ....dse.npu.stated import Bandwidth
+from ....formats.display import as_word
 from ...declare import KindOptions, option
 from ...options import FolderOptions, choice
 from ...render import facts, ms, percent, progress, show, table
@@ -37,13 +38,7 @@ class AcceleratorSearch(KindOptions):
 
     def run(self, network: str, platform: str, written: FolderOptions) -> None:
         """Tabulate the SubNets of a SuperNet with candidates for the persistent buffer, write and print the table."""
-        from ....dse.subgraphs.search import (
-            STEP_KIB,
-            SUBGRAPHS_FOLDER,
-            arrays_within,
-            find_subgraphs,
-            write_subgraphs,
-        )
+        from ....dse.subgraphs.search import STEP_KIB, SUBGRAPHS_FOLDER, arrays_within, find_subgraphs, write_subgraphs
         from ....formats import InputError
         from ....models.supernets import load_family
         from ....tables.subgraphs import SubGraphGoal, SubGraphOptions
@@ -63,7 +58,7 @@ class AcceleratorSearch(KindOptions):
             subgraphs = find_subgraphs(family, accelerator, options, arrays=arrays, step_kib=step_kib, progress=report)
         if output is not None:
             write_subgraphs(subgraphs, output, replace=written.force)
-        then = f"; next: fluidb explain {output}"
+        then = f"fluidb explain {as_word(output)}"
         record = {"output": output, **_record(subgraphs)}
         show(written.as_json, "fluidb.dse-subgraphs-output/1", record, _text(subgraphs), output, then)
 
@@ -127,11 +122,8 @@ def _record(subgraph_table: SubGraphTable) -> dict[str, Any]:
 
 
 def _text(subgraph_table: SubGraphTable) -> Iterator[str]:
-    chip, best, options = (
-        subgraph_table.accelerator,
-        subgraph_table.subgraphs[subgraph_table.best],
-        subgraph_table.options,
-    )
+    chip, options = subgraph_table.accelerator, subgraph_table.options
+    best = subgraph_table.subgraphs[subgraph_table.best]
     energy = chip.off_chip_pj_per_byte
     buffers = f"{chip.distinct_kib:g} KiB twice, streaming {chip.streaming_kib:g} KiB"
     source = f"common to {', '.join(best.of)}; cut: {best.cut}" if best.of else "nothing fits the buffer"

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ....dse.npu.stated import Problem, parse_limit
+from ....formats.display import as_word
 from ...declare import KindOptions, option
 from ...options import Cluster, FolderOptions, Threads
 from ...render import facts, percent, progress, show, table
@@ -111,7 +112,7 @@ class BoardSearch(Search, KindOptions):
             with progress("searches") as report:
                 gained = gains(*request, searched.best, more, report)
             record["more"], text = more_record(gained, more), [*text, *more_text(gained, more, design.options)]
-        show(written.as_json, "fluidb.dse-output/2", record, text, output, f"; next: fluidb latency {output}")
+        show(written.as_json, "fluidb.dse-output/2", record, text, output, f"fluidb latency {as_word(output)}")
 
     def _shares(self, networks: int) -> list[float] | None:
         """Parts of the requests of networks that share an NPU; ``None`` if each has one of its own."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ....dse.npu.stated import Bandwidth
+from ....formats.display import as_word
 from ...declare import KindOptions, option
 from ...options import FolderOptions, PictureOptions, choice
 from ...render import facts, ms, percent, progress, show, table
@@ -83,7 +84,7 @@ class ClusterSearch(KindOptions):
         if output is not None:
             write_partition(output, chosen, replace=written.force)
         record = {"network": cut.name, "platform": cluster.name, "options": chosen.options, **_record(studies[0])}
-        then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms"
+        then = f"fluidb serve-sim {as_word(output)} --trace FILE --slo 200ms"
         record |= {"uncut": cut.uncut, "output": output}
         show(written.as_json, "fluidb.dse-cluster-output/1", record, _text(studies[0], cut.uncut), output, then)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from ....formats.display import as_word
 from ...declare import KindOptions
 from ...options import FolderOptions
 from ...render import facts, ms, percent, show, table
@@ -42,7 +43,7 @@ class EngineSearch(KindOptions):
             "output": output, "network": search.network, "platform": search.given.engine.name,
             "shapes": search.compared, "given": _record(search.given), "best": _record(search.best),
         }  # fmt: skip
-        then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms"
+        then = f"fluidb serve-sim {as_word(output)} --trace FILE --slo 200ms"
         show(written.as_json, "fluidb.dse-engine-output/1", record, _text(search), output, then)
 
 

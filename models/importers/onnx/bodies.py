@@ -73,8 +73,9 @@ class Bodies:
             if not runs or (most is not None and step >= most):
                 break
             place = f"{node.output[0]}/{step}"
-            given = [self._constant(f"{place}/step", np.int64(step)), self._constant(f"{place}/runs", np.bool_(True))]
-            made = yield from self._body(body, [*given, *state], place)
+            at = self.sizer.constant(f"{place}/step", np.int64(step))
+            asked = self.sizer.constant(f"{place}/runs", np.bool_(True))
+            made = yield from self._body(body, [at, asked, *state], place)
             runs = self._known(made[0])
             state, steps = made[1 : len(state) + 1], made[len(state) + 1 :]
             for parts, part in zip(kept, steps, strict=True):
@@ -92,7 +93,7 @@ class Bodies:
         outputs = node.output[len(state) :]
         axes = [*attributes.get("scan_input_axes", [0] * count)]
         made_axes = attributes.get("scan_output_axes", [0] * len(outputs))
-        steps = {self._sizes(name)[axis] for name, axis in zip(lists, axes, strict=True)}
+        steps = {self.sizer.sizes_of(name)[axis] for name, axis in zip(lists, axes, strict=True)}
         if len(steps) != 1:
             raise SizeFault(f"expected inputs of one length, found {sorted(steps)}")
         (length,) = steps
@@ -102,7 +103,7 @@ class Bodies:
         for step in range(length):
             place, taken = f"{node.output[0]}/{step}", []
             for number, (name, axis) in enumerate(zip(lists, axes, strict=True)):  # their direction changes no size
-                at = self._constant(f"{place}/at{number}", np.int64(step))
+                at = self.sizer.constant(f"{place}/at{number}", np.int64(step))
                 taken.append(f"{place}/in{number}")
                 yield helper.make_node("Gather", [name, at], [taken[-1]], axis=axis)
             made = yield from self._body(body, [*state, *taken], place)
@@ -185,30 +186,17 @@ class Bodies:
         wide = []
         for number, part in enumerate(parts):
             wide.append(f"{name}/wide{number}")
-            if self.sizer.opsets[0].version < 13:
-                yield helper.make_node("Unsqueeze", [part], [wide[-1]], axes=[axis])
-            else:
-                axes = self._constant(f"{wide[-1]}/axes", np.array([axis]))
-                yield helper.make_node("Unsqueeze", [part, axes], [wide[-1]])
+            yield self.sizer.along("Unsqueeze", part, wide[-1], axis)
         if not wide:
             raise SizeFault("expected a loop that runs, found no step")
         if name:
             yield helper.make_node("Concat", wide, [name], axis=axis)
-
-    def _constant(self, name: str, value: np.generic | np.ndarray) -> str:
-        self.sizer.weigh(numpy_helper.from_array(np.asarray(value), name))
-        return name
 
     def _known(self, name: str) -> int:
         """A number, or a truth, that sizes and constants tell."""
         if name not in self.sizer.data:
             raise SizeFault(_OFTEN)
         return int(numpy_helper.to_array(self.sizer.data[name]).item())
-
-    def _sizes(self, name: str) -> tuple[int, ...]:
-        if name not in self.sizer.sizes:
-            raise SizeFault(f"the shape of its input {self.sizer.unsized.get(name, 'is not known')}")
-        return self.sizer.sizes[name]
 
 
 def _ends(node: onnx.NodeProto, made: Sequence[str]) -> Iterator[onnx.NodeProto]:

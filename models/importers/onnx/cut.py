@@ -309,11 +309,7 @@ class _StageNodes(NamedTuple):
 
 
 def _part(
-    graph: onnx.GraphProto,
-    maker: dict[str, int],
-    own: set[int],
-    active: set[str],
-    types: dict[str, onnx.TypeProto],
+    graph: onnx.GraphProto, maker: dict[str, int], own: set[int], active: set[str], types: dict[str, onnx.TypeProto]
 ) -> _StageNodes:
     """Nodes of a stage: its own, and nodes that make the constants and sizes that they read."""
     here = {name for place in own for name in graph.node[place].output}

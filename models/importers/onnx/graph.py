@@ -170,7 +170,7 @@ class _GraphReader:
             parts = EinsumParts(node, sizes, self.sizer.opsets[0].version)
             nodes = parts.write()
             for name, axes in parts.axes.items():
-                self.sequences.constant(name, axes)
+                self.sizer.constant(name, axes)
             return nodes
         return [node]
 

@@ -54,6 +54,23 @@ class Sizer:
         if values is tensor and math.prod(tensor.dims) <= MAX_FOLDED and not outside and _is_filled(tensor):
             self.data[name] = tensor
 
+    def constant(self, name: str, values: Any) -> str:
+        """Add a constant and return its name."""
+        self.weigh(numpy_helper.from_array(np.asarray(values), name))
+        return name
+
+    def along(self, op: str, name: str, made: str, axis: int) -> onnx.NodeProto:
+        """A node with one axis, which is an input since opset 13."""
+        if self.opsets[0].version < 13:
+            return helper.make_node(op, [name], [made], axes=[axis])
+        return helper.make_node(op, [name, self.constant(f"{made}/axes", [axis])], [made])
+
+    def sizes_of(self, name: str) -> tuple[int, ...]:
+        """The sizes of a tensor that a node reads."""
+        if name not in self.sizes:
+            raise SizeFault(f"the shape of its input {self.unsized.get(name, 'is not known')}")
+        return self.sizes[name]
+
     def give(self, name: str, type_: onnx.TypeProto) -> None:
         """State the shape of a tensor."""
         self.types[name] = type_

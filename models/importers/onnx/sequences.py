@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import onnx
@@ -58,11 +58,6 @@ class Sequences:
             self.members[node.output[0]] = made
         return plain
 
-    def constant(self, name: str, values: Sequence[int]) -> str:
-        """Add a constant and return its name."""
-        self.sizer.weigh(numpy_helper.from_array(np.array(values, dtype=np.int64), name))
-        return name
-
     def _same(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
         if node.input[0] in self.members:
             self.members[node.output[0]] = self.members[node.input[0]]
@@ -97,21 +92,13 @@ class Sequences:
         axis = attributes["axis"]
         if attributes.get("new_axis"):
             wider = [f"{node.output[0]}/{place}" for place in range(len(tensors))]
-            nodes = [self._axes("Unsqueeze", name, new, axis) for name, new in zip(tensors, wider, strict=True)]
+            nodes = [self.sizer.along("Unsqueeze", name, new, axis) for name, new in zip(tensors, wider, strict=True)]
             tensors = wider
         return [*nodes, helper.make_node("Concat", tensors, node.output, name=node.name, axis=axis)]
 
-    def _axes(self, op: str, name: str, made: str, axis: int) -> onnx.NodeProto:
-        """A node with one axis, which is an input since opset 13."""
-        if self.sizer.opsets[0].version < 13:
-            return helper.make_node(op, [name], [made], axes=[axis])
-        return helper.make_node(op, [name, self.constant(f"{made}/axes", [axis])], [made])
-
     def _split(self, node: onnx.NodeProto) -> tuple[list[str], list[onnx.NodeProto]]:
         attributes, tensor = attributes_of(node), node.input[0]
-        sizes = self.sizer.sizes.get(tensor)
-        if sizes is None:
-            raise SizeFault(f"the shape of its input {self.sizer.unsized.get(tensor, 'is not known')}")
+        sizes = self.sizer.sizes_of(tensor)
         axis = attributes.get("axis", 0) % len(sizes)
         size, each = sizes[axis], len(node.input) < 2 or not node.input[1]
         parts = [1] if each else self._numbers(node.input[1])
@@ -125,8 +112,8 @@ class Sequences:
         if self.sizer.opsets[0].version < 13:
             nodes = [helper.make_node("Split", [tensor], split, name=node.name, axis=axis, split=parts)]
         else:
-            lengths = self.constant(f"{node.output[0]}/lengths", parts)
+            lengths = self.sizer.constant(f"{node.output[0]}/lengths", np.array(parts, dtype=np.int64))
             nodes = [helper.make_node("Split", [tensor, lengths], split, name=node.name, axis=axis)]
         if dropped:
-            nodes += [self._axes("Squeeze", wide, name, axis) for wide, name in zip(split, made, strict=True)]
+            nodes += [self.sizer.along("Squeeze", wide, name, axis) for wide, name in zip(split, made, strict=True)]
         return made, nodes

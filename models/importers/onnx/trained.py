@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from ....formats import InputError
+from ....formats.array_types import Floats
 from ...lowering import windows
 from ..names import LayerNames
 from .cut import read_stages
@@ -165,7 +166,7 @@ class _WeightReader:
         self.shapes[name] = shape
         return name
 
-    def constant(self, node: onnx.NodeProto, place: int) -> NDArray[np.float64]:
+    def constant(self, node: onnx.NodeProto, place: int) -> Floats:
         """A constant input."""
         value = self.constants.get(node.input[place])
         if value is None:

@@ -165,6 +165,18 @@ def test_scales_from_few_samples_serve_the_others(tmp_path) -> None:
         assert abs(right[0] - right[1]) <= 0.005
 
 
+@pytest.mark.parametrize(
+    ("label", "found"),
+    [(10, "row 1: expected a class of the network, 0 to 9, found 10"), (-1, "0 to 9, found -1"),
+     (0.5, "expected a whole number for each sample")],
+)  # fmt: skip
+def test_a_label_that_is_no_class_is_refused(tmp_path, label, found) -> None:
+    with np.load(INPUTS) as held:
+        np.savez(tmp_path / "x.npz", input=held["input"][:2], label=np.array([label, 3 * label]))
+    with pytest.raises(InputError, match=found):
+        quantise(MODEL, tmp_path / "x.npz")
+
+
 def test_calibration_samples_never_saturate(digits) -> None:
     with np.load(INPUTS) as held:
         maps = reference.run(digits.network, reference.encode(digits.network, held["input"]))

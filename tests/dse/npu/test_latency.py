@@ -75,6 +75,18 @@ def test_energies_of_the_layers_sum_to_that_of_the_search(overlap, resident):
     assert stages_j.sum() == pytest.approx((energy_j - 0.75 * table.array()[0, -1, 1:]).sum())
 
 
+@pytest.mark.parametrize("overlap", list(Overlap))
+@pytest.mark.parametrize("by_layer", [True, False])
+def test_causes_sum_to_the_time_of_each_segment(overlap, by_layer):
+    """Pools count, too: as built their products take the array's time, else they only move data."""
+    network, board = load_network("alexnet_cifar10"), load_platform("pynq-z1")
+    options = SearchOptions(overlap=overlap, b_max=4)
+    segments = tabulate_latency(*tabulate_design(network, board, options, search(network, board, options))).segments(
+        by_layer=by_layer
+    )
+    assert sum(segments.causes) == pytest.approx(segments.time_s, rel=1e-9)
+
+
 def test_a_control_block_that_does_not_fit_its_design_is_refused():
     """k = 1/2 halves T_P: a design with T_P = 1 has nothing to halve."""
     network, board, options = load_network(TINY), load_platform(POCKET), paper_options(b_max=1)

@@ -10,6 +10,7 @@ import pytest
 from builders import COMPILED, WITHOUT_LOGIC, any_gemm, board_of, modes, network_of, paper_options
 from enumeration import every_row, ranked
 from fluidb.dse import Batching, Objective, SearchOptions, Tile, configure, search, tabulate_design
+from fluidb.dse.npu import evaluation
 from fluidb.dse.npu import space as space_module
 from fluidb.dse.npu.evaluation import Evaluator
 from fluidb.dse.npu.resources import Limits, Supply
@@ -82,6 +83,21 @@ def test_no_design_costs_less_than_its_bound(gemms, memory_words, board, b_max, 
         assert np.all(getattr(of_all, figure) <= getattr(least, figure)), figure
         assert np.all(getattr(least, figure) < getattr(found, figure)), figure
     assert np.array_equal(evaluator.least_cost(largest, traffic=False).cycles, of_all.cycles)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("objective", [Objective.GOP_S, Objective.ENERGY])
+def test_bounds_and_values_are_those_of_one_design_after_another(monkeypatch, threads, objective):
+    energies = {"mac_pj": 1.0, "on_chip_pj_per_word": 2.0, "off_chip_pj_per_word": 50.0}
+    board = board_of(40, 60, 0.8).model_copy(update=energies)
+    evaluator = Evaluator(network_of([(9, 17, 8, 1), (1, 64, 10, 1)], 100), board, paper_options(objective=objective))
+    tiles, asked = every_row(designs(Supply.of(board, placed=False)))[:, :100], [objective, Objective.LATENCY]
+    one_by_one = [tiles[:, at : at + 1] for at in range(tiles.shape[1])]
+    for piece in ("BOUND_PIECE", "PIECE"):
+        monkeypatch.setattr(evaluation, piece, 7)
+    for values in (evaluator.bound, evaluator.rate):
+        alone = np.concatenate([values(tile, asked, threads) for tile in one_by_one])
+        assert np.array_equal(values(tiles, asked, threads), alone)
 
 
 @settings(max_examples=60)
