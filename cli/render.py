@@ -79,6 +79,7 @@ def show(
 ) -> None:
     """Print results as the JSON object of ``--json`` or as blocks of text; a terminal also gets what was written.
 
+    ``then`` is what a user would do next with the file or folder ``wrote``.
     If one of the outputs is standard output, nothing else goes there.
     """
     from ..formats.outputs import STANDARD_OUTPUT

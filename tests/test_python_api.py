@@ -106,6 +106,7 @@ CALLS = {
     "formats.check_beside": lambda: formats.check_beside(tables.read_latency("tiny"), "tiny/latency.json", MADE_FROM),
     "formats.check_folder": lambda: formats.check_folder("tiny", "", ""),
     "formats.check_free": lambda: formats.check_free("new", force=False, apart=["t.csv"]),
+    "formats.check_labels": lambda: formats.check_labels("s.npz", np.array([0]), 1),
     "formats.check_named": lambda: formats.check_named("new"),
     "formats.check_resumable": lambda: formats.check_resumable("new", "", ours=False),
     "formats.held": lambda: formats.held("tiny"),

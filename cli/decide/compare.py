@@ -64,8 +64,9 @@ def command(
     picture.write(lambda: draw_comparison(result))
     held = None if earlier is None else changes_since(result, earlier)
     record = result.model_dump(mode="json") | ({} if held is None else {"against": held})
-    kept = f"; {reused:,} runs were kept there already"
-    show(as_json, "fluidb.compare-output/1", record, _text(result, held), output, kept)
+    show(as_json, "fluidb.compare-output/1", record, _text(result, held))
+    if output is not None:
+        note(f"wrote {output}; {reused:,} runs were kept there already")
     if picture.plot is not None:
         note(f"wrote {picture.plot}")
     if held is not None and held.worse:

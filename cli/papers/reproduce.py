@@ -56,7 +56,7 @@ def command(
             else:
                 write_results(folder, paper, made(paper, names), lab)
     record = {"made_with": versions(lab), "items": [content(result) for result in items]}
-    show(as_json, SCHEMA, record, map(_text, items), output, "/README.md")
+    show(as_json, SCHEMA, record, map(_text, items), output and output / "README.md")
 
 
 def _text(result: Item) -> str:
