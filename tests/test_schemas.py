@@ -42,7 +42,9 @@ RARE = {
     "clients and thresholds": [
         "thresholds", "one", "--clients", 2, "--count", 20, "--slo", "1s", "--samples", "s.csv", "--thresholds", "0.5",
     ],
-    "one rate grows": ["capacity", "own.toml", "--grow", "b", "--require", "mean[b] <= 10s", "--seeds", 2],
+    "one rate grows": [
+        "capacity", "own.toml", "--grow", "b", "--rate", "5..20", "--seeds", 2, "--require", "mean[b] <= 1s",
+    ],
     "no limit of T_C": ["dse", TINY, "zc706", "--b-max", 1],
     "a limit of W": ["dse", TINY, "pynq-z1", "--b-max", 2],
     "a board without energies": ["dse", TINY, "pocket.toml,ulx3s", "--b-max", 1, "-o", "both"],
