@@ -42,7 +42,7 @@ SLOWEST, FASTEST = 6, 8
 """Speed grades; the ULX3S has the slowest."""
 OPTIONS = ["--lpf-allow-unconstrained", "--timing-allow-fail", "--seed", "1", "--freq", "150"]
 WHOLE = ["--placer-heap-timingweight", "40"]
-"""Of whole NPUs, too: with the placer's usual weight of 10, routing is up to four fifths of their longest paths."""
+"""Of whole NPUs, too: with the placer's usual weight of 10, more of their longest paths is routing."""
 PORT = re.compile(r"(?P<way>input|output)\s+(?:wire|logic)?\s*(?P<kind>.*?)\s*(?P<name>\w+)")
 HEAD = re.compile(r"module \w+ (?:#\((?:.|\n)*?\n\) )?\(\n(?P<ports>(?:.|\n)*?)\n\);")
 

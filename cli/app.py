@@ -15,7 +15,6 @@ import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
-from ..formats.display import as_word
 from .interrupt import leave
 from .render import fail
 
@@ -287,6 +286,8 @@ def _misread(arguments: list[str]) -> Iterator[str]:
         if text == "" or re.fullmatch(r"--?[a-z-]+=", text):
             yield f'{text[:-1] or option}: expected a value, found ""; is a variable of the shell empty?'
         elif short := re.fullmatch(r"(-[a-zA-Z])=(.+)", text, re.DOTALL):
+            from ..formats.display import as_word
+
             yield f'{short[1]}: expected a value after a space, found "{text}"; write {short[1]} {as_word(short[2])}'
 
 

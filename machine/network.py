@@ -76,8 +76,8 @@ class RealNetwork:
         else:
             self._read(file)
         self.answers = self._alone(file or self.path, progress)
-        if file is not None and self.labels is not None:
-            check_labels(file, self.labels, self.answers[-1].shape[1])
+        if self.labels is not None:
+            check_labels(file or self.path, self.labels, self.answers[-1].shape[1])
         self.probabilities = [stage.probabilities or _shares(answers)
                               for stage, answers in zip(parts.stages, self.answers, strict=True)]  # fmt: skip
         if self.thresholds is not None:

@@ -815,17 +815,24 @@ def test_json_goes_alone_to_stdout_and_nothing_to_stderr(fluidb: Run) -> None:
     assert json.loads(done.stdout)["output"] == "d"
 
 
-def test_a_terminal_sees_progress_and_the_next_step(start: Start) -> None:
+@pytest.mark.parametrize(
+    ("words", "counted", "last"),
+    [
+        (["dse", TINY, POCKET, "-o", "my design"], "designs", "wrote my design; next: fluidb latency 'my design'"),
+        (["reproduce", "table1", "-o", "mine"], "items", "wrote mine/README.md"),
+    ],
+)
+def test_a_terminal_sees_progress_and_the_next_step(start: Start, words: list[str], counted: str, last: str) -> None:
     master, slave = pty.openpty()
-    running = start("dse", TINY, POCKET, "-o", "my design", stderr=slave)
+    running = start(*words, stderr=slave)
     os.close(slave)
-    seen = b"".join(read_terminal(master))
+    seen = b"".join(read_terminal(master)).decode()
     os.close(master)
     out, _ = running.communicate(timeout=180)
     assert running.returncode == 0
-    assert b"designs" in seen
-    assert b"next: fluidb latency 'my design'" in seen
-    assert "designs " not in out
+    assert counted in seen
+    assert seen.endswith(f"{last}\r\n")
+    assert f"{counted} " not in out
 
 
 def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
