@@ -228,8 +228,8 @@ TOPS = {part: part for part in ("inputs", "outputs", "residual", "sums")} | {
 }  # fmt: skip
 """The module of each part."""
 
-BEYOND = ("fbe", "top")
-"""Parts of the NPU beside its engine."""
+BEYOND = {"fbe": [RTL / "fbcb.sv", RTL / "fbe.sv"], "top": [RTL / "fbe.sv", RTL / "npu.sv", SOURCE / "engine.sv"]}
+"""Parts of the NPU beside its engine, and their files."""
 
 APART = ("element", "inputs", "load_beats", "outputs", "residual", "scale", "sums", "weights")
 """Files that are not of ``control``."""
@@ -251,20 +251,6 @@ def control_block(size: Size) -> str:
     )  # fmt: skip
 
 
-def sources(part: str, size: Size) -> tuple[dict[str, str], list[Path]]:
-    """Files that are made for a part, and those that it has."""
-    if part in BEYOND:
-        made = {"fbe_pkg.sv": control_block(size)}
-        if part == "fbe":
-            return made, [RTL / "fbcb.sv", RTL / "fbe.sv"]
-        files = [RTL / "fbe.sv", RTL / "npu.sv", SOURCE / "engine.sv"]
-    else:
-        made = {"parts.sv": STUBS if part == "control" else WRAPPERS}
-        files = [path for path in sorted(SOURCE.glob("*.sv")) if part != "control" or path.stem not in APART]
-    package = filled("engine_pkg.sv", **size._asdict(), V=1)
-    return {"engine_pkg.sv": package} | made, files
-
-
 def closure(first: str, texts: Mapping[str, str]) -> list[str]:
     """The names of a module and of all modules that it has, among those with a text."""
     needed, new = {first}, [first]
@@ -276,25 +262,34 @@ def closure(first: str, texts: Mapping[str, str]) -> list[str]:
     return sorted(needed)
 
 
+def sources(part: str, size: Size) -> dict[str, str]:
+    """The files of a part: its packages, its module, and the modules that it has.
+
+    No others: Yosys numbers what it reads, and its results depend a little on these numbers.
+    """
+    packages = {"engine_pkg.sv": filled("engine_pkg.sv", **size._asdict(), V=1)}
+    if part in BEYOND:
+        packages["fbe_pkg.sv"] = control_block(size)
+    of_engine = (path for path in sorted(SOURCE.glob("*.sv")) if part != "control" or path.stem not in APART)
+    texts = [path.read_text(encoding="utf-8") for path in BEYOND.get(part, of_engine)]
+    written = STUBS if part == "control" else WRAPPERS
+    modules = {name: text for text, name in MODULE.findall("\n".join([*texts, written]))}
+    return packages | {f"{name}.sv": modules[name] for name in closure(TOPS[part], modules)}
+
+
 def digest(part: str, size: Size) -> str:
-    """Twelve digits for the packages of a part, its module, and the modules that it has."""
-    made, files = sources(part, size)
-    texts = [*(path.read_text(encoding="utf-8") for path in files), made.get("parts.sv", "")]
-    modules = {name: text for text, name in MODULE.findall("\n".join(texts))}
-    packages = [text for file, text in made.items() if file != "parts.sv"]
-    kept = [*packages, *(modules[name] for name in closure(TOPS[part], modules))]
-    return hashlib.sha256("\0".join(kept).encode()).hexdigest()[:12]
+    """Twelve digits for the files of a part."""
+    return hashlib.sha256("\0".join(sources(part, size).values()).encode()).hexdigest()[:12]
 
 
 def synthesise(part: str, size: Size) -> Row:
     """Count what Yosys places of a part for a Series 7 device."""
-    made, files = sources(part, size)
+    files = sources(part, size)
     with TemporaryDirectory() as folder:
-        for name, text in made.items():
+        for name, text in files.items():
             Path(folder, name).write_text(text)
-        names = " ".join([*made, *map(str, files)])
         script = (
-            f"read_verilog -sv {names}; {'blackbox engine fbe; ' if part == 'top' else ''}"
+            f"read_verilog -sv {' '.join(files)}; {'blackbox engine fbe; ' if part == 'top' else ''}"
             f"synth_xilinx -family xc7 -noiopad -flatten -top {TOPS[part]}; tee -q -o cells stat -tech xilinx"
         )
         subprocess.run(["yosys", "-q", "-p", script], cwd=folder, check=True, capture_output=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import stat
@@ -11,7 +12,7 @@ from contextvars import ContextVar
 from errno import EINVAL
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from .errors import InputError
 
@@ -132,6 +133,15 @@ def read_text(path: AnyPath) -> str:
         raise InputError(
             f"{path}: expected UTF-8 text, found byte 0x{raw[error.start]:02x} at {error.start}"
         ) from error
+
+
+@contextmanager
+def as_csv(path: AnyPath, reader: Any) -> Iterator[None]:
+    """Make a fault with its line of what a reader of the module csv does not take."""
+    try:
+        yield
+    except csv.Error as error:
+        raise InputError(f"{path}: line {reader.line_num}: expected CSV, found none ({error})") from None
 
 
 def check_import(path: AnyPath) -> None:

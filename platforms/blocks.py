@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..formats import InputError, read_number, read_text, shown
-from ..formats.csv_files import as_csv
+from ..formats.files import as_csv
 from .device import MAX_CELL_S
 
 ONCE_FOR_ALL, PROXYLESS, HAT = "Once-for-all", "ProxylessNAS", "HAT"

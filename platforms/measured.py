@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from ..formats import InputError, Strict, is_input, read_text, validate
-from ..formats.csv_files import as_csv
+from ..formats.files import as_csv
 from . import triton
 from .by_stage import TimedDevice, Width
 from .detect import READ

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..formats import InputError, read_number, read_text
-from ..formats.csv_files import as_csv
+from ..formats.files import as_csv
 from .device import MAX_BATCH, MAX_CELL_S
 
 

@@ -19,7 +19,7 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NamedTuple
 
 from ..formats import InputError, open_input, shown, unreadable
-from ..formats.files import status_of
+from ..formats.files import as_csv, status_of
 
 STANDARD_INPUT = Path("-")
 
@@ -173,10 +173,8 @@ def records(tally: Tally, delimiter: str = ",") -> Iterator[tuple[list[str], Cel
         reader = csv.reader(source, delimiter=delimiter, skipinitialspace=True, strict=True)
 
         def read() -> Iterator[list[str]]:
-            try:
+            with as_csv(tally.path, reader):
                 yield from reader
-            except csv.Error as error:
-                raise InputError(f"{tally.path}: line {reader.line_num}: not valid CSV: {error}") from None
 
         def rows() -> Cells:
             for row, cells in enumerate(texts, 1):

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from ...formats import AnyPath, InputError, Strict, did_you_mean, read_text, validate
-from ...formats.csv_files import as_csv
+from ...formats.files import as_csv
 from ...models.loader import read_backbone_file
 from ...models.network import Gemm
 from ...models.works import LayerWork

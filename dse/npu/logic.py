@@ -31,32 +31,32 @@ SHARED = "weights"
 """The part of an element that the elements of all pixels share."""
 
 LUTS: dict[str, tuple[float, ...]] = {
-    "elements": (0.178, 0.783, 0.716),
+    "elements": (0.078, 0.791, 0.75),
     "maxima": (26.0, 26.0, 22.0),
-    "weights": (0.146, 0.642, 1.523),
-    "sums": (313.657,),
-    "inputs": (0.621, 1.57, 1.927),
-    "outputs": (2.235, 2.177),
+    "weights": (0.157, 0.675, 1.525),
+    "sums": (313.315,),
+    "inputs": (0.623, 1.547, 1.921),
+    "outputs": (2.223, 2.227),
     "residual": (11.375,),
-    "loader": (1227.769, 38.57),
-    "control": (3124.989, 58.368, 94.007, 92.407),
+    "loader": (1217.039, 39.144),
+    "control": (2965.444, 69.052, 151.384, 89.429),
     "fbe": (0.455,),
-    "top": (111.982,),
+    "top": (111.46,),
 }
 """Look-up tables of three inputs or more, for each feature of a part (:func:`features`, :func:`features_beyond`)."""
 
 UNPAIRED: dict[str, tuple[float, ...]] = {
-    "elements": (1.343, -0.566, -0.111),
+    "elements": (1.324, -0.583, -0.15),
     "maxima": (34.0, 2.0, -18.0),
-    "weights": (0.026, -0.098, -0.098),
-    "sums": (41.657,),
-    "inputs": (0.525, -0.954, -1.648),
-    "outputs": (-1.41, -1.685),
+    "weights": (0.016, -0.132, -0.128),
+    "sums": (42.025,),
+    "inputs": (0.528, -0.909, -1.648),
+    "outputs": (-1.36, -1.85),
     "residual": (-5.741,),
-    "loader": (793.971, 36.721),
-    "control": (913.73, 78.754, 68.873, -7.055),
+    "loader": (801.924, 35.606),
+    "control": (1380.425, 45.653, -83.055, -0.573),
     "fbe": (0.102,),
-    "top": (511.509,),
+    "top": (512.027,),
 }
 """The same of small tables that share none of these (``benchmarks/synthesis.py``); below 0 if these are too few."""
 

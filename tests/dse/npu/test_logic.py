@@ -94,8 +94,8 @@ def test_parts_that_were_not_fitted():
         errors.setdefault(row.part, []).append(both)
     most = {part: (100 * np.abs(of).max(axis=0)).round().astype(int).tolist() for part, of in errors.items()}
     assert most == {
-        "inputs": [29, 8], "weights": [24, 20], "maxima": [19, 1], "elements": [12, 2], "outputs": [3, 16],
-        "sums": [0, 0],
+        "inputs": [28, 8], "weights": [20, 18], "maxima": [25, 2], "elements": [7, 0], "outputs": [3, 17],
+        "sums": [1, 0],
     }  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def test_flip_flops_of_parts_are_counted_from_their_registers():
 
 def test_a_synthesis_can_be_repeated():
     tool("yosys")
-    for part, size in (("elements", Size(1024, 2, 8, 16, 2)), ("fbe", Size(0, 0, 0, 0, 0, 8, 4, 0))):
+    for part, size in (("elements", Size(64, 4, 4, 4, 2)), ("fbe", Size(0, 0, 0, 0, 0, 8, 4, 0))):
         row = synthesis.synthesise(part, size)
         assert row.sources == synthesis.digest(part, size)
         assert row in PARTS
@@ -139,13 +139,14 @@ def test_the_page_shows_whole_engines_and_which_rows_are_of_older_sources():
     assert synthesis.table_text([two[0], two[1]._replace(sources="")]).endswith("older sources: elements 1 of 2")
 
 
-def test_a_digest_is_of_the_modules_that_a_part_has():
-    made, files = synthesis.sources("weights", PARTS[0].size)
-    texts = [made["parts.sv"], *(path.read_text(encoding="utf-8") for path in files)]
-    modules = {name: text for text, name in synthesis.MODULE.findall("\n".join(texts))}
-    assert len(modules) == sum(len(re.findall(r"^(?:\(\*.*\*\) )?module ", text, re.MULTILINE)) for text in texts)
-    assert synthesis.closure("part_weights", modules) == ["part_weights", "weights"]
-    assert synthesis.closure("sums", modules) == ["ram", "scale", "sums"]
+def test_a_part_is_synthesised_of_its_own_modules_alone():
+    """What others have would change the numbers that Yosys gives, and with them a result."""
+    texts = [synthesis.WRAPPERS, *(path.read_text(encoding="utf-8") for path in ENGINE.glob("*.sv"))]
+    found = synthesis.MODULE.findall("\n".join(texts))
+    assert len(found) == sum(len(re.findall(r"^(?:\(\*.*\*\) )?module ", text, re.MULTILINE)) for text in texts)
+    size = PARTS[0].size
+    assert list(synthesis.sources("weights", size)) == ["engine_pkg.sv", "part_weights.sv", "weights.sv"]
+    assert list(synthesis.sources("sums", size)) == ["engine_pkg.sv", "ram.sv", "scale.sv", "sums.sv"]
     small, large = (synthesis.digest("sums", Size(T_R, 4, 8, 8, 2)) for T_R in (64, 1024))
     assert small != large
 
