@@ -125,9 +125,10 @@ def test_flip_flops_of_parts_are_counted_from_their_registers():
 
 def test_a_synthesis_can_be_repeated():
     tool("yosys")
-    row = synthesis.synthesise("elements", Size(64, 4, 4, 4, 2))
-    assert row.sources == synthesis.digest(row.part, row.size)
-    assert row in PARTS
+    for part, size in (("elements", Size(64, 4, 4, 4, 2)), ("fbe", Size(0, 0, 0, 0, 0, 8, 4, 0))):
+        row = synthesis.synthesise(part, size)
+        assert row.sources == synthesis.digest(part, size)
+        assert row in PARTS
 
 
 def test_the_page_shows_whole_engines_and_which_rows_are_of_older_sources():
