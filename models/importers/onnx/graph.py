@@ -21,7 +21,7 @@ from .file import MAX_NODES, Start, drop_values, inline_functions, load_model, s
 from .foreign import OWN, Widths, check_known, kind_of, plain_nodes
 from .inference import is_sized
 from .labels import SizeFault, attributes_of, brief, label
-from .operators import QUANTISERS
+from .operators import JOINING, QUANTISERS
 from .sequences import Sequences
 
 MAX_OUTPUTS = 256
@@ -198,12 +198,17 @@ class _GraphReader:
         if self.sizer.add(node):
             self.graph.folded += 1
             return
+        empty = {
+            name for name in (*node.input, *node.output) if name in self.sizer.types and not self.graph.words(name)
+        }
+        self.sizer.constants |= empty  # nothing to compute, e.g. the part that a roll by 0 moves
+        results = tuple(name if name in self.sizer.types and name not in empty else "" for name in node.output)
+        if not any(results):
+            return
+        inputs = tuple(name for name in node.input if not (name in empty and node.op_type in JOINING))
         attributes = attributes_of(node)
-        results = tuple(name if name in self.sizer.types else "" for name in node.output)
         op = "Identity" if node.op_type == "Pad" and self._pads_nothing(node, attributes) else node.op_type
-        self.graph.nodes.append(Node(label(node), op, tuple(node.input), results, attributes))
-        if 0 in (math.prod(self.graph.sizes[name]) for name in results if name):
-            raise SizeFault("expected outputs with values, found an empty one")
+        self.graph.nodes.append(Node(label(node), op, inputs, results, attributes))
 
     def _pads_nothing(self, node: onnx.NodeProto, attributes: Mapping[str, Any]) -> bool:
         """Tell if a Pad changes nothing. Its sizes are an input, or an attribute before opset 11."""
