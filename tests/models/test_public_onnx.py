@@ -129,6 +129,28 @@ def test_a_condition_on_sizes_is_its_branch(tmp_path):
     assert imported(save(tmp_path, text, WEIGHTS))[1].macs == 16 * 16 * 72 * 4 + 4 * 10 == 73_768
 
 
+def test_a_condition_on_the_size_of_a_listed_tensor_is_its_branch(tmp_path):
+    """What scripted code leaves, as in torchvision's MViT: a list that a loop fills, and then its size."""
+    text = f"""g (float[1,8,16,16] x) => (float[] y) {{
+        n = Constant <value_int=1> () go = Cast <to=9> (n) none = SequenceEmpty ()
+        filled = Loop (n, go, none) <body = l (int64 i, bool r, seq(float[]) before) => (bool o, seq(float[]) after) {{
+            o = Identity (r) after = SequenceInsert (before, x) }}>
+        zero = Constant <value_int=0> () t = SequenceAt (filled, zero)
+        k = Conv <pads=[1,1,1,1]> (t, w) p = GlobalAveragePool (k) {SIZED} c = Equal (d, one)
+        {SQUEEZE.format("p")} y = MatMul (q, v) }}"""
+    assert imported(save(tmp_path, text, WEIGHTS))[1].macs == 73_768
+
+
+def test_a_condition_on_the_boxes_that_are_left_names_the_cause(tmp_path):
+    """Detectors ask whether a box is left, which no size tells."""
+    text = """g (float[1,7] x) => (float[1,5] y) {
+        n = NonZero (x) s = Size (n) zero = Constant <value_int=0> () c = Equal (s, zero)
+        y = If (c) <then_branch = t () => (float[1,5] a) { a = MatMul (x, w) },
+                    else_branch = e () => (float[1,5] b) { d = MatMul (x, w) b = Add (d, d) }> }"""
+    with pytest.raises(InputError, match='it depends on how many values the node "n" \\(NonZero\\) finds; end the'):
+        imported(save(tmp_path, text, {"w": (7, 5)}))
+
+
 SWITCH = """g (float[1,7] x, bool train) => (float[1,5] y) {
     y = If (train) <then_branch = t () => (float[1,5] a) { b = MatMul (x, w) a = Add (b, b) },
                     else_branch = e () => (float[1,5] d) { d = MatMul (x, w) }> }"""

@@ -71,6 +71,9 @@ RESHAPING = _names("Flatten Reshape Squeeze Unsqueeze")
 GATHERS = _names("Gather GatherElements GatherND")
 """Operators that take values at given places. If the places are constant, this rearranges; otherwise it is traffic."""
 
+FINDING = _names("Compress NonMaxSuppression NonZero Unique")
+"""Operators whose results a run counts, such as the boxes that a detector keeps."""
+
 SEQUENCES = _names(
     """ConcatFromSequence Optional OptionalGetElement SequenceAt SequenceConstruct SequenceEmpty SequenceErase
     SequenceInsert SequenceLength SplitToSequence"""
