@@ -19,6 +19,7 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NamedTuple
 
 from ..formats import InputError, open_input, shown, unreadable
+from ..formats.display import counted
 from ..formats.files import as_csv, status_of
 
 STANDARD_INPUT = Path("-")
@@ -84,7 +85,7 @@ class Tally:
             fault = f"{self.first_bad}{more(self.bad)}; mend it, or let such rows be left out (--skip-bad)"
             raise InputError(f"{self.path}: {fault}")
         if not kept:
-            rows = f"{self.read:,} rows ({self.blank:,} blank, {self.bad:,} bad)" if self.read else "no rows"
+            rows = f"{counted(self.read, 'row')} ({self.blank:,} blank, {self.bad:,} bad)" if self.read else "no rows"
             raise InputError(f"{self.path}: expected at least one {self.content}, found {rows}")
 
     def refuse(self) -> None:
@@ -106,7 +107,7 @@ Source = Callable[[Tally, Sequence[str]], Cells]
 
 def more(rows: int) -> str:
     """Number of rows that have a fault beside the one that a message names."""
-    return f" (and {rows - 1:,} more rows)" if rows > 1 else ""
+    return f" (and {counted(rows - 1, 'more row')})" if rows > 1 else ""
 
 
 def quoted(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...formats.display import counted
 from ..columns import ColumnOptions
 from ..declare import option
 from ..options import AsJson, PictureOptions, Policy, Served, Think, Threads, objective, objective_record
@@ -182,7 +183,7 @@ def _text(
         band = f"{percent(capacity.not_kept_per_s / capacity.kept_per_s - 1)} of the rate"
     if clients is not None:
         between = range((clients.kept or 0) + 1, clients.not_kept or 0)
-        band = f"{between[0]:,} to {between[-1]:,} clients" if between else None
+        band = f"{between[0]:,} to {counted(between[-1], 'client')}" if between else None
     what = "highest rate kept" if clients is None else "most clients kept"
     longest = f"at most {capacity.max_requests:,}, then a {'rate' if clients is None else 'number'} is left undecided"
     if capacity.growth is not None:
@@ -199,8 +200,8 @@ def _text(
         "what grows": None if capacity.growth is None else capacity.growth.network or "the rate of every network",
         "requests a run": longest,
         "saturation": f"{_rate(capacity.saturation_per_s)}, which no policy exceeds",
-        "spent": f"{capacity.requests_simulated:,} requests: {len(capacity.probes)} "
-        f"{'rates' if clients is None else 'numbers'}, {capacity.seeds} seeds each",
+        "spent": f"{counted(capacity.requests_simulated, 'request')}: "
+        f"{counted(len(capacity.probes), 'rate' if clients is None else 'number')}, {capacity.seeds} seeds each",
     }
     yield facts(about)
     rows = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ...formats.display import counted
 from ..declare import argument, flag, option
 from ..names import offering
 from ..options import AsJson, Force, Output
@@ -108,7 +109,7 @@ def _text(made: ImportedTrace, format_: str, zero: str | None) -> Iterator[str]:
         "rows kept": f"{tally.kept:,}",
         "rows dropped": ", ".join(dropped) or "none",
         "first bad": tally.first_bad,
-        "order": f"sorted: {unsorted:,} rows stood behind a later arrival" if unsorted else "as in the file",
+        "order": f"sorted: {counted(unsorted, 'row')} stood behind a later arrival" if unsorted else "as in the file",
         "ids": made.ids,
         "requests": f"{len(made.trace):,}",
         "rate": f"{made.trace.rate_per_s:.3f} /s",

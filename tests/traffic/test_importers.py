@@ -341,7 +341,7 @@ FAULTS: dict[str, tuple[str, ImportOptions | None, str | bytes, str]] = {
     "overflowing": ("csv", SECONDS, "at\n1e999\n", 'row 1 .*found "1e999"'),
     "endless digits": ("csv", SECONDS, f"at\n{'9' * 6000}\n", 'row 1 .*found "999'),
     "underscore": ("csv", SECONDS, "at\n1\n1_0\n", 'row 2 .*found "1_0"'),
-    "underscore among words": ("csv", SECONDS, "at\nx\n1_0\n", 'row 1 .*found "x" \\(and 1 more rows\\)'),
+    "underscore among words": ("csv", SECONDS, "at\nx\n1_0\n", 'row 1 .*found "x" \\(and 1 more row\\)'),
     "a dot": ("csv", SECONDS, "at\n.\n", r'row 1 .*found "\."'),
     "id twice": ("csv", ALL, f"{HEAD}1,5,1,1\n2,6,1,1\n3,5,1,1\n", "line 4: expected a new id, found 5"),
     "id no number": ("csv", ALL, f"{HEAD}1,a,1,1\n", 'id: expected a whole number >= 0, found "a"'),
@@ -355,7 +355,7 @@ FAULTS: dict[str, tuple[str, ImportOptions | None, str | bytes, str]] = {
     "intervals beyond all": ("perf-analyzer", None, "99999999999999\n" * 101, r"expected intervals of 1e\+10 s in all"),
     "gaps beyond all": ("burstgpt", None, FAR, "within 1e"),
     "a line break in quotes": ("csv", SECONDS, 'at,n\n1,"a\nb"\nx,\n', r"row 2 \(line 4\): at:"),
-    "a later column in an earlier row": ("csv", ALL, f"{HEAD}1,1,0,1\nx,2,1,1\n", r"row 1 .*slo: .*\(and 1 more rows"),
+    "a later column in an earlier row": ("csv", ALL, f"{HEAD}1,1,0,1\nx,2,1,1\n", r"row 1 .*slo: .*\(and 1 more row"),
     "not json": ("jsonl", SECONDS, '{"at":1}\n{"at":\n', "line 2: expected a JSON object, found"),
     "not an object": ("jsonl", SECONDS, "[1]\n", r'line 1: expected a JSON object, found "\[1\]"'),
     "too deep": ("jsonl", SECONDS, "[" * 200_000, "line 1: expected a JSON object"),
@@ -493,7 +493,7 @@ def test_what_was_dropped_and_sorted_is_said(fluidb: Run, tmp_path: Path) -> Non
     assert said["time zero"] == "0.004 s in the file, the first arrival"
     assert (said["rows read"], said["rows kept"], said["rows dropped"]) == ("4", "2", "1 blank, 1 bad")
     assert said["first bad"] == 'row 4 (line 5): at: expected a time in milliseconds, at most 1e+10 s, found "soon"'
-    assert said["order"] == "sorted: 1 rows stood behind a later arrival"
+    assert said["order"] == "sorted: 1 row stood behind a later arrival"
 
 
 @pytest.mark.parametrize(
