@@ -12,6 +12,7 @@ import shutil
 import stat
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,7 +96,19 @@ class Tally:
             raise InputError(f"{self.path}: {fault.text}{more(fault.rows)}" for fault in faults)
 
 
-_JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+_TWICE = object()
+"""The value of a key that stands twice: nobody knows which value is meant."""
+
+
+def _record(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        times = Counter(key for key, _ in pairs)
+        record |= {key: _TWICE for key, count in times.items() if count > 1}
+    return record
+
+
+_JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_record)
 """Keeps numbers as the texts that the file has."""
 
 Cells = Iterator[tuple[int, int, list[str]]]
@@ -231,7 +244,8 @@ def objects(tally: Tally, names: Sequence[str]) -> Cells:
         if wrong is None:
             yield number, number, [str(record[name]) for name in names]
         else:
-            other = shown(record[wrong]) if wrong in record else "none"
+            value = record.get(wrong)
+            other = "none" if wrong not in record else "it twice" if value is _TWICE else shown(value)
             tally.reject(number, number, f'expected a number or text under the key "{wrong}", found {other}')
 
 

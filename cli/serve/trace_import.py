@@ -20,7 +20,7 @@ FORMATS = (
     "azure-llm-2023", "azure-functions-2021", "azure-functions-2019", "burstgpt", "vidur", "perf-analyzer", "mlperf",
     "csv", "counts", "jsonl",
 )  # fmt: skip
-COLUMNS = "csv, jsonl: columns or keys; arrivals are needed, exits count from 1, objectives with iso are in seconds."
+COLUMNS = "csv, jsonl: columns or keys; arrivals are needed, exits count from 1."
 NAMED = "arrival=NAME,slo=NAME,..."
 ZERO = "csv, counts, jsonl: time zero of the trace, as the file writes times; the first arrival if not given."
 
@@ -32,6 +32,9 @@ class ReadingOptions:
     columns: Annotated[str | None, option(COLUMNS, NAMED)] = None
     unit: Annotated[
         str | None, option("For csv and jsonl: unit of times, or iso for ISO 8601 timestamps.", "s|ms|us|ns|iso")
+    ] = None
+    slo_unit: Annotated[
+        str | None, option("For csv and jsonl: unit of objectives; as --unit if not given, s with iso.", "s|ms|us|ns")
     ] = None
     delimiter: Annotated[str | None, option("For csv: what separates columns; a comma if not given.", "CHARACTER")] = (
         None
@@ -75,7 +78,7 @@ def command(
 
     check_free(output, force, apart=[file])
     columns = None if how.columns is None else parse_named_columns(how.columns)
-    options = ImportOptions(columns, how.unit, how.delimiter, how.seed, how.zero)
+    options = ImportOptions(columns, how.unit, how.delimiter, how.seed, how.zero, how.slo_unit)
     made = import_trace(format_, file, options, skip_bad=skip_bad)
     write_trace(made.trace, output, replace=force)
     record = {
