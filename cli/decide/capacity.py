@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...studies.load_search import FigureEstimate, Probe
     from ...traffic.clients import Clients
 
-_COUNT = "Requests of each run at first; up to 16 times as many if a rate stays undecided."
+_COUNT = "Requests of each run at first, 20,000 if not given; up to 16 times as many if a rate stays undecided."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class SearchedOptions:
     """What is searched, and with how many requests."""
 
     seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5
-    count: Annotated[int, option(_COUNT, min=1, max=10**7)] = 20_000
+    count: Annotated[int | None, option(_COUNT, min=1, max=10**7)] = None
     rate: Annotated[
         str | None, option("Rates to search, in requests a second; either end may be left out.", "LOW..HIGH")
     ] = None
@@ -51,7 +51,7 @@ class SearchedOptions:
         clients, most_clients = _clients(self.clients, self.think)
         return CapacityOptions(
             slo_s=objective(columns.slo), columns=columns.columns("slo", "predict_depth"),
-            predict_depth=columns.predict_depth, seeds=self.seeds, count=self.count, low_per_s=low_per_s,
+            predict_depth=columns.predict_depth, seeds=self.seeds, count=self.count or 20_000, low_per_s=low_per_s,
             high_per_s=high_per_s, clients=clients, most_clients=most_clients, grow=self.grow,
         )  # fmt: skip
 
@@ -72,6 +72,7 @@ def command(
     can be drawn too. Networks with traffic of their own keep it, and their rates grow by a factor.
     Exit code 1 if the policy keeps the requirements at no rate.
     """
+    from ...formats import InputError
     from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement
     from ...serving.networks import as_served, files_of, named_in
@@ -81,6 +82,11 @@ def command(
     options, think = searched.read(columns), searched.think
     required = [parse_requirement(text, networks=named_in(directory)) for text in require]
     served = as_served(directory)
+    if searched.count is not None and served[0].traffic is not None:
+        raise InputError(
+            "count: expected none beside networks with traffic of their own, whose runs last the duration of the file, "
+            f"found {searched.count:,}; leave it out"
+        )
     with progress("rates") as report:
         capacity = find_capacity(served, policy, required, options, threads=searched.threads, progress=report)
     picture.write(lambda: draw_capacity(capacity, required))
