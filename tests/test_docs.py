@@ -181,6 +181,7 @@ def test_the_site_has_the_help_of_every_command():
         assert f"Usage: fluidb {command} " in page
     assert re.findall(r"<(?:int|float|str|path|list).*|<=x|\{[a-z]\w+\}|[<[]\w+\|\w.*", page) == []  # types of Python
     assert "[[" not in page  # an optional argument has brackets once
+    assert "\nOptions with a board, an accelerator or a cluster:\n" in page
 
 
 def test_a_page_shows_every_picture_that_make_draws():
