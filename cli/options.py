@@ -36,7 +36,9 @@ Think = Annotated[
 Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
 Cluster = Annotated[str | None, option("Run on a Dask cluster (`fluidb docs compare`).", "tcp://HOST:PORT|local")]
-TraceFile = Annotated[Path, option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")]
+_TRACE = option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")
+TraceFile = Annotated[Path, _TRACE]
+OptionalTrace = Annotated[Path | None, _TRACE]
 _POLICY = f"{', '.join(policy_names())} or path/to/file.py:NAME (`fluidb docs policies`)."
 _POLICIES = "As in serve-sim; all for one network if not given. Repeatable."
 Policy = Annotated[str, option(_POLICY, "NAME[:KEY=VALUE,...]", **offering(policy_names))]
@@ -120,11 +122,6 @@ class ReplayFiles:
                 write_requests(replay, self.requests, replace=picture.force)
             picture.write(lambda: draw_replay(replay, policy))
         return [self.requests, self.timeline, picture.plot]
-
-
-OptionalTrace = Annotated[
-    Path | None, option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")
-]
 
 
 ClientCount = Annotated[int | None, option("Clients that wait for their answers, in place of a trace.")]
