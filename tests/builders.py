@@ -53,9 +53,9 @@ COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 FLUIDB = str(Path(sys.executable).with_name("fluidb"))
 
 
-def port_for(board, W=0):
+def port_for(board):
     """The port of a design on a board, in numbers."""
-    return Port(*map(float, port_of(board, Tile(2, 1, 1, W=W))))
+    return Port(*map(float, port_of(board, Tile(2, 1, 1))))
 
 
 @cache

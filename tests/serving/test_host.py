@@ -27,11 +27,11 @@ def hosted(stage_s: list[list[float]], before_s: float, after_s: float, *, overl
     return table_of(stage_s).model_copy(update={"host": host})
 
 
-def by_clients(table: LatencyTable, clients: int, count: int = 400) -> tuple[float, float]:
+def by_clients(table: LatencyTable, clients: int) -> tuple[float, float]:
     """Answers a second, and latency, of clients that do not think, once they are in step."""
-    traffic = Clients(clients).send(traffic_of(offline(count), np.ones(count, int), 100.0), 0)
+    traffic = Clients(clients).send(traffic_of(offline(400), np.ones(400, int), 100.0), 0)
     replay = simulate(table, traffic, "serial")
-    finish_s, half = np.sort(replay.finish_s), count // 2
+    finish_s, half = np.sort(replay.finish_s), 200
     steady = slice(half, half + 24 * (half // 48))  # whole turns of up to 8 clients
     return (steady.stop - half) / (finish_s[steady.stop] - finish_s[half]), float(replay.latency_s[steady].mean())
 
