@@ -31,7 +31,7 @@ from fluidb.dse.engine import Port
 from fluidb.dse.npu.ports import port_of
 from fluidb.models import Exit, Gemm, Layer, Network, Shape
 from fluidb.platforms import Board
-from fluidb.serving import Scheduler, find_policy
+from fluidb.serving import Scheduler, find_policy, simulate
 from fluidb.serving.device_traffic import DeviceTraffic
 from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.policies import Policy
@@ -39,7 +39,7 @@ from fluidb.studies.plan.plan_traffic import JointTraffic, PlanTraffic
 from fluidb.tables.latency import LatencyTable
 from fluidb.tables.layer_use import LayerUse
 from fluidb.tables.reuse import Reuse, SubNetEntry
-from fluidb.traffic import Trace, Traffic, prepare
+from fluidb.traffic import Trace, Traffic, poisson, prepare
 from fluidb.traffic.samples import Samples
 from hypothesis import strategies as st
 from schemas import check_output, widen_schema
@@ -489,3 +489,13 @@ def edited(raw: bytes, changes: list[tuple[int, bytes]]) -> bytes:
     for place, new in changes:
         raw = raw[: place % len(raw)] + new + raw[place % len(raw) + 1 :]
     return raw
+def mean_latencies(table: LatencyTable, rate_per_s: float, count: int, spec: str = "serial") -> np.ndarray:
+    """Mean latency of Poisson arrivals under a policy, of one run for each seed."""
+    rates = [row.rate for row in table.exits]
+    means = []
+    for seed in SEEDS:
+        traffic = prepare(poisson(rate_per_s, count, seed), rates, slo_s=1, seed=seed)
+        means.append(simulate(table, traffic, find_policy(spec)).latency_s.mean())
+    return np.array(means)
+
+
