@@ -67,6 +67,7 @@ Required = Annotated[
     list[str] | None,
     option("A requirement, e.g. 'p99 <= 200ms'; exit code 1 if it does not hold. Repeatable.", "REQUIREMENT"),
 ]
+MUST_HOLD = option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")
 StageThreads = Annotated[int, option("Threads of a stage.", min=1, max=1024)]
 Model = Annotated[str, argument("An ONNX file, or digits, which ships (`fluidb docs real-device`).", "MODEL")]
 OF_MODELS = "As for `fluidb measure`; for several networks one each, with commas between."
