@@ -10,7 +10,7 @@ import typer
 
 from ..declare import flag, option, typed
 from ..names import offering, policy_names
-from ..options import ClientCount, OptionalTrace, Samples, Slo, Think, tried_thresholds
+from ..options import MUST_HOLD, ClientCount, OptionalTrace, Samples, Slo, Think, tried_thresholds
 
 if TYPE_CHECKING:
     from ...dse.npu.stated import DesignOptions
@@ -28,9 +28,7 @@ BESIDE_SCENARIO = {"network", "runs", "output", "plot", "force", "as_json", "thr
 class Question:
     """What must hold for which traffic, and what is tried: the keys of a scenario."""
 
-    require: Annotated[
-        list[str] | None, option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")
-    ] = None
+    require: Annotated[list[str] | None, MUST_HOLD] = None
     rate: Annotated[
         str | None,
         option("Poisson arrivals in requests a second, one or more rates; max finds the highest.", "RATE,...|max"),
