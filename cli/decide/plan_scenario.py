@@ -68,10 +68,13 @@ def asked(
             )
         return read_plan_scenario(network)
     stated = {key: value for key, value in vars(question).items() if value is not None and value != []}
-    for key, value in (("platforms", platforms), ("require", stated.get("require"))):
+    for key, value, example in (
+        ("platforms", platforms, "zc706"),
+        ("require", stated.get("require"), "'violation_rate <= 1 %'"),
+    ):
         if not value:
-            what = "expected at least one, found none; state it, or name a scenario in place of the network"
-            raise InputError(f"{key}: {what}")
+            or_file = "or name a scenario in place of the network"
+            raise InputError(f"{key}: expected at least one, found none; state it, e.g. {example}, {or_file}")
     assert platforms is not None
     stated |= {key: str(stated[key]) for key in ("trace", "samples") if key in stated}
     if "rate" in stated:

@@ -460,7 +460,7 @@ def test_requirements_that_all_or_none_keep_are_said_by_design(fluidb: Run, long
     assert done.returncode == 1
     said = conclusion(tmp_path / "r.html")
     assert said[0].startswith("No policy keeps all requirements; ")
-    assert said[0].endswith(", and of 4 with as few the shortest mean latency.")
+    assert said[0].endswith(", and the shortest mean latency of the 4 with as few violations.")
     for words, line in (("kept", "p99 <= 1s"), ("not kept", "p99 < 1ns")):
         sure = f"{words}, beyond doubt at 95 %, by all 2 on tiny"
         assert f"Requirement {line}: {sure}; {sure}." in said
