@@ -12,7 +12,7 @@ import typer
 from ...formats.display import counted
 from ..columns import ColumnOptions
 from ..declare import option
-from ..options import AsJson, PictureOptions, Policy, Served, Think, Threads, objective, objective_record
+from ..options import MUST_HOLD, AsJson, PictureOptions, Policy, Served, Think, Threads, objective, objective_record
 from ..render import drawn, facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class SearchedOptions:
 
 def command(
     directory: Served,
-    require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
+    require: Annotated[list[str], MUST_HOLD],
     policy: Policy = "fluid",
     *,
     columns: ColumnOptions,

@@ -20,9 +20,12 @@ FORMATS = (
     "azure-llm-2023", "azure-functions-2021", "azure-functions-2019", "burstgpt", "vidur", "perf-analyzer", "mlperf",
     "csv", "counts", "jsonl",
 )  # fmt: skip
-COLUMNS = "csv, jsonl: columns or keys; arrivals are needed, exits count from 1."
+COLUMNS = (
+    "For csv, counts and jsonl, required: names of columns or keys, at least of the arrivals; counts takes "
+    "arrival=NAME,count=NAME. Exits count from 1."
+)
 NAMED = "arrival=NAME,slo=NAME,..."
-ZERO = "csv, counts, jsonl: time zero of the trace, as the file writes times; the first arrival if not given."
+ZERO = "For csv, counts and jsonl: time zero of the trace, as the file writes times; the first arrival if not given."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,18 +34,20 @@ class ReadingOptions:
 
     columns: Annotated[str | None, option(COLUMNS, NAMED)] = None
     unit: Annotated[
-        str | None, option("For csv and jsonl: unit of times, or iso for ISO 8601 timestamps.", "s|ms|us|ns|iso")
+        str | None,
+        option("For csv, counts and jsonl, required: unit of times, or iso for ISO 8601 timestamps.", "s|ms|us|ns|iso"),
+    ] = None
+    delimiter: Annotated[
+        str | None, option("For csv and counts: what separates columns; a comma if not given.", "CHARACTER")
     ] = None
     slo_unit: Annotated[
         str | None, option("For csv and jsonl: unit of objectives; as --unit if not given, s with iso.", "s|ms|us|ns")
     ] = None
-    delimiter: Annotated[str | None, option("For csv: what separates columns; a comma if not given.", "CHARACTER")] = (
-        None
-    )
     zero: Annotated[str | None, option(ZERO, "TIME")] = None
-    seed: Annotated[int | None, option("azure-functions-2019, counts: seed of the arrivals within each interval.")] = (
-        None
-    )
+    seed: Annotated[
+        int | None,
+        option("For azure-functions-2019 and counts: seed of the arrivals within each interval; 0 if not given."),
+    ] = None
 
 
 def _known(name: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import Run, table_of, trace_of, traffic_of
+from builders import Run, lines, table_of, trace_of, traffic_of
 from fluidb.cli.render import plain
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, judge, parse_requirement, simulate, summarise
@@ -301,11 +301,8 @@ def test_exit_codes_and_what_is_printed(fluidb: Run, tmp_path: Path, tiny_design
 
 
 def test_a_malformed_requirement_is_told_before_the_simulation(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
-    done = fluidb("serve-sim", "nowhere", "--trace", "no.csv", "--slo", "1s", "--require", "p99 <= 200")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        'fluidb: --require: p99: expected a unit (ns, us, ms, s), found no unit in "200"; write e.g. 200ms\n'
-    )
+    (line,) = lines(fluidb("serve-sim", "nowhere", "--trace", "no.csv", "--slo", "1s", "--require", "p99 <= 200"))
+    assert line.endswith('--require: p99: expected a unit (ns, us, ms, s), found no unit in "200"; write e.g. 200ms')
     (tmp_path / "t.csv").write_text("request_id,arrival_s\n1,0.0\n")
     done = fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1s", "--require", "accuracy >= 1 %")
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert len(lines(done)) == 1

@@ -218,14 +218,6 @@ def test_poisson_has_the_moments_of_theory():
     assert windows.var() == pytest.approx(windows.mean(), rel=0.06)
 
 
-def test_poisson_follows_its_seed_and_checks_its_arguments():
-    assert np.array_equal(poisson(2, 10, 1).arrival_s, poisson(2, 10, 1).arrival_s)
-    assert not np.array_equal(poisson(2, 10, 1).arrival_s, poisson(2, 10, 2).arrival_s)
-    for arguments in ((0, 10, 1), (-1, 10, 1), (float("nan"), 10, 1), (float("inf"), 1, 1), (1, 0, 1), (1, 1, -1)):
-        with pytest.raises(InputError):
-            poisson(*arguments)
-
-
 def test_equal_seeds_do_not_tie_exits_to_gaps():
     """One seed for trace and exits must not make early exits come with short gaps."""
     gaps = np.diff(poisson(1.0, 50_000, 7).arrival_s, prepend=0.0)

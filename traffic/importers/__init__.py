@@ -78,7 +78,7 @@ def _layout(options: ImportOptions, *, counted: bool = False) -> Layout:
     if not columns.get("arrival"):
         faults.append("columns: expected the column with the arrivals, found none; add arrival=NAME")
     if counted and columns.keys() != {"arrival", "count"}:
-        faults.append("columns: expected arrival=NAME,count=NAME, the begin of each interval and its requests")
+        faults.append("columns: expected arrival=NAME,count=NAME, the beginning of each interval and its requests")
     if not counted and "count" in columns:
         faults.append("columns: expected no count; intervals with counts are of the format counts")
     if "slo" in columns and "deadline" in columns:

@@ -299,7 +299,9 @@ def test_a_precision_that_is_kept_since_nobody_leaves_is_not_told_as_kept(tmp_pa
     write_samples(Samples(unsure, wrong), tmp_path / "log.npz", replace=True)
     shown = fluidb(*common).stdout
     assert shown.count("no sample is sure enough to leave") == 9
-    assert shown.count("no thresholds keep more than 99.00 %") == 1
+    assert shown.count("no thresholds keep more than 99.00 % with 95 % confidence") == 1
+    shown = fluidb(*common, "--guard", "none").stdout
+    assert shown.count("no thresholds keep more than 99.00 %\n") == 1
 
 
 def test_a_target_of_another_kind_is_one_clear_line(tmp_path: Path, fluidb: Run, tiny_design: Path) -> None:
