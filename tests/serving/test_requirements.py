@@ -155,6 +155,20 @@ def test_comparators_at_above_and_below_the_bound(comparator, holds):
     assert set(COMPARATORS) == {"<=", "<", ">=", ">"}
 
 
+@pytest.mark.parametrize(("comparator", "holds"), [("<=", True), ("<", False), (">=", True), (">", False)])
+def test_a_latency_is_its_bound_where_only_rounding_is_between(comparator, holds):
+    """A request alone takes 10 ms, but 99.97 s + 10 ms less 99.97 s is a little more, and others are a little less."""
+    trace = trace_of([i / 30 + 0.003 for i in range(3_000)])
+    summary = summarise(
+        simulate(table_of([[0.01]]), traffic_of(trace, np.ones(3_000, dtype=int), slo_s=0.01), find_policy("serial"))
+    )
+    assert summary.max_latency_s > 0.01
+    for figure in ("mean", "p50", "p99"):
+        verdict = judge(parse_requirement(f"{figure} {comparator} 10ms"), summary)
+        assert (verdict.holds, verdict.margin, verdict.certain) == (holds, 0, True)
+    assert not judge(parse_requirement("p99 <= 9.9999ms"), summary).holds
+
+
 def test_certainty_is_what_the_interval_says():
     summary = replace(
         summary_of(), violation_rate=0.05, violation_interval=Interval(0.04, 0.07), mean_interval_s=Interval(1.5, 2.0)

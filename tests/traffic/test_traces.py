@@ -141,7 +141,7 @@ FAULTS = {
     "absurdly late": (f"{HEADER}\n1,1e11\n", r"row 1 .*arrival_s: expected seconds >= 0 and <= 1e\+10"),
     "no number": (
         f"{HEADER}\n1,1\n2,soon\n3,soon\n",
-        r'row 2 \(line 3\): arrival_s: .*found "soon" \(and 1 more rows\)',
+        r'row 2 \(line 3\): arrival_s: .*found "soon" \(and 1 more row\)',
     ),
     "missing value": (f"{HEADER}\n1,1\n2,\n", r"row 2 \(line 3\): arrival_s: .*found nothing"),
     "missing column": (f"{HEADER}\n1,1\n2\n", r"row 2 \(line 3\): expected 2 values, found 1"),
@@ -264,7 +264,7 @@ def test_a_trace_that_does_not_fit_the_network_is_named_with_its_row(tmp_path):
     with pytest.raises(InputError) as caught:
         prepare(read_trace(path), RATES, slo_s=1.0)
     assert caught.value.faults == (
-        f'{path}: row 3 (line 4): exit: expected 1 to 3, the exits of the network, found "4" (and 1 more rows)',
+        f'{path}: row 3 (line 4): exit: expected 1 to 3, the exits of the network, found "4" (and 1 more row)',
     )
 
 

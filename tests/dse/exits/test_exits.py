@@ -228,6 +228,8 @@ def changed(samples: Samples, **parts: Any) -> Samples:
         (ExitGoal(0), "batch: expected 1 to 64, the largest batch of the table, found 0"),
         (ExitGoal(16, precision=1.01), "precision: expected more than 0 % and at most 100 %, found 101 %"),
         (ExitGoal(16, precision=0.0), "precision: expected more than 0 % and at most 100 %, found 0 %"),
+        (ExitGoal(16, precision=0.0, guard="bound"), "precision: expected more than 0 % and at most 100 %, found 0 %"),
+        (ExitGoal(16, guard=1.5), "guard: expected more than 0 % and at most 100 %, found 150 %"),
         (ExitGoal(16, guard=0.98), "guard: expected at least the precision, 99 %, found 98 %"),
         (ExitGoal(16, slow=1.0), "slow: expected 0 % to less than 100 %, found 100 %"),
         (ExitGoal(16, width=17), "width: expected 1 to the batch size, 16, found 17"),
