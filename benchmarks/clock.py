@@ -225,9 +225,9 @@ def table_text(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def npus(rows: list[Row], grade: int = SLOWEST) -> list[Row]:
-    """Whole NPUs of one grade, to which the cycle of a board is fitted."""
-    return [row for row in rows if row.part == "npu" and row.grade == grade]
+def npus(rows: list[Row]) -> list[Row]:
+    """Whole NPUs of the slowest grade, to which the cycle of a board is fitted."""
+    return [row for row in rows if row.part == "npu" and row.grade == SLOWEST]
 
 
 def fitted(rows: list[Row]) -> Cycle:

@@ -5,6 +5,7 @@ The client is a bare socket: what a library of clients takes for a request is no
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 import json
 import os
@@ -27,6 +28,7 @@ from fluidb.machine.network import RealNetwork
 from fluidb.traffic.exits import decide, levels
 from numpy.typing import NDArray
 from pages import write_part
+from tabulate import tabulate
 
 from tables import machine
 
@@ -169,8 +171,23 @@ def middle(values: Sequence[float], form: str) -> str:
     )
 
 
-def show(name: str, text: str, write: bool) -> None:
-    """Print a text, and put it into the page of the server."""
+def arguments(description: str) -> argparse.ArgumentParser:
+    """The command line of a benchmark, without what it has alone."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("model", help="an ONNX file, or digits, which ships")
+    parser.add_argument("folder", type=Path, help="a folder that `fluidb measure` wrote")
+    parser.add_argument("--write", action="store_true", help="put the result into docs/serve.md")
+    return parser
+
+
+def show(name: str, others: float, text: str, write: bool) -> None:
+    """Print a text with what it ran on, and put both into the page of the server."""
+    text = f"{ran_on(others)}\n\n{text}"
     print(text)
     if write:
         write_part(PAGE, name, f"{text}\n")
+
+
+def show_table(name: str, others: float, heads: Sequence[str], rows: Sequence[Sequence[object]], write: bool) -> None:
+    """The same with a table."""
+    show(name, others, tabulate(rows, heads, tablefmt="pipe", disable_numparse=True), write)

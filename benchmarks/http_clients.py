@@ -8,7 +8,6 @@ curl, MLPerf LoadGen (mlcommons-loadgen), KServe's client (``--kserve`` names a 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -151,18 +150,14 @@ def main() -> None:
         kserve(*sys.argv[2:])
         return
     from fluidb.machine.network import RealNetwork
-    from http_client import Alone, ran_on, server, show, taken_by_others
-    from tabulate import tabulate
+    from http_client import Alone, arguments, server, show_table, taken_by_others
 
-    parser = argparse.ArgumentParser(description="Clients that nobody here wrote ask fluidb serve.")
-    parser.add_argument("model", help="an ONNX file, or digits, which ships")
-    parser.add_argument("folder", type=Path, help="a folder that `fluidb measure` wrote")
+    parser = arguments("Clients that nobody here wrote ask fluidb serve.")
     parser.add_argument("--kserve", metavar="PYTHON", help="a Python that has kserve")
     parser.add_argument("--locust", metavar="PYTHON", help="a Python that has Locust")
     parser.add_argument("--count", type=int, default=500, help="requests of LoadGen; a tenth as many of curl")
     parser.add_argument("--rate", type=float, default=60.0, help="requests/s of LoadGen")
     parser.add_argument("--seconds", type=int, default=15, help="of Locust")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/serve.md")
     given, others = parser.parse_args(), taken_by_others()
     network = RealNetwork(given.model)
     alone, name = Alone.of(network), network.name
@@ -179,8 +174,7 @@ def main() -> None:
         rows = [row for ask in asks for row in ask()]
     cells = [[row.client, f"{row.requests:,}", row.wrong, f"{row.p50_ms:.1f}", f"{row.p99_ms:.1f}"] for row in rows]
     heads = ["client", "requests", "wrong answers", "p50 (ms)", "p99 (ms)"]
-    shown = tabulate(cells, heads, tablefmt="pipe", disable_numparse=True)
-    show("http_clients", f"{ran_on(others)}\n\n{shown}", given.write)
+    show_table("http_clients", others, heads, cells, given.write)
     raise SystemExit(1 if any(row.wrong for row in rows) else 0)
 
 

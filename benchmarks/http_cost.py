@@ -15,7 +15,6 @@ import argparse
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 from fluidb.machine.network import RealNetwork
@@ -24,9 +23,8 @@ from fluidb.serving import Requests
 from fluidb.tables.latency import LatencyTable, read_latency
 from fluidb.traffic import offline
 from fluidb.traffic.clients import Clients
-from http_client import Client, message, middle, ran_on, server, show, taken_by_others
+from http_client import Client, arguments, message, middle, server, show_table, taken_by_others
 from numpy.typing import NDArray
-from tabulate import tabulate
 
 SLO = "60s"
 """No request is late: costs are compared, not policies."""
@@ -73,16 +71,13 @@ def real(
 
 def parsed() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description="fluidb serve beside serve-real: what HTTP costs.")
-    parser.add_argument("model", help="an ONNX file, or digits, which ships")
-    parser.add_argument("folder", type=Path, help="a folder that `fluidb measure` wrote")
+    parser = arguments("fluidb serve beside serve-real: what HTTP costs.")
     parser.add_argument("--policy", default="fluid")
     parser.add_argument("--count", type=int, default=200, help="samples of a turn")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--pauses", default="0,5,20", help="ms between an answer and the next request")
     parser.add_argument("--clients", type=int, default=4, help="at saturation")
     parser.add_argument("--size", type=int, default=16, help="samples of a request at saturation")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/serve.md")
     return parser.parse_args()
 
 
@@ -117,8 +112,7 @@ def main() -> None:
     text.append(["samples/s, saturated", *(middle([pair[side] for pair in rates], "{:.0f}") for side in (0, 1)),
                  f"{share:.0%}"])  # fmt: skip
     heads = ["", "serve-real", "serve", "difference"]
-    shown = tabulate(text, heads, tablefmt="pipe", disable_numparse=True)
-    show("http_cost", f"{ran_on(others)}\n\n{shown}", given.write)
+    show_table("http_cost", others, heads, text, given.write)
 
 
 if __name__ == "__main__":

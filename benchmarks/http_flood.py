@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from fluidb.machine.network import RealNetwork
 from fluidb.traffic import poisson
-from http_client import Alone, message, page_of, ran_on, server, show, taken_by_others
+from http_client import Alone, arguments, message, page_of, server, show, taken_by_others
 from numpy.typing import NDArray
 
 LOADS = (0.3, 0.7, 1.5)
@@ -171,9 +171,7 @@ class Memory:
 
 def parsed() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Nothing is lost, whatever clients of fluidb serve do.")
-    parser.add_argument("model", help="an ONNX file, or digits, which ships")
-    parser.add_argument("folder", type=Path, help="a folder that `fluidb measure` wrote")
+    parser = arguments("Nothing is lost, whatever clients of fluidb serve do.")
     parser.add_argument("--inputs", type=Path, help="samples, for a network that does not ship")
     parser.add_argument("--policy", default="fluid")
     parser.add_argument("--slo", default="50ms")
@@ -181,7 +179,6 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--trial", type=int, default=4000, help="requests by which the capacity is measured")
     parser.add_argument("--hostile", type=int, default=10_000, help="damaged bodies")
     parser.add_argument("--minutes", type=float, default=10.0, help="damage goes on until then")
-    parser.add_argument("--write", action="store_true", help="put the verdict into docs/serve.md")
     return parser.parse_args()
 
 
@@ -240,7 +237,7 @@ def main() -> None:
     shutil.rmtree(folder.parent)
     holds = holds and clean and most <= GROWTH * first and code == 0 and not said and not twice
     tell("verdict", "holds" if holds else "does not hold")
-    show("http_flood", "\n".join([f"{ran_on(others)}", "", *rows]), given.write)
+    show("http_flood", others, "\n".join(rows), given.write)
     raise SystemExit(0 if holds else 1)
 
 

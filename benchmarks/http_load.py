@@ -27,9 +27,8 @@ from fluidb.serving import Requests, ServedNetwork, simulate
 from fluidb.serving.device_traffic import prepare_requests
 from fluidb.tables.latency import LatencyTable, read_latency
 from fluidb.traffic import Trace, poisson
-from http_client import Client, message, middle, ran_on, server, show, taken_by_others
+from http_client import Client, arguments, message, middle, server, show_table, taken_by_others
 from numpy.typing import NDArray
-from tabulate import tabulate
 
 POLICIES = ("serial", "adaptb:timeout=M", "fluid", "pame:timeout=M")
 CLIENTS = 64
@@ -113,16 +112,13 @@ def row_of(turns: list[NDArray[np.float64]], expected: list[NDArray[np.float64]]
 
 def parsed() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description="p99 over load: fluidb serve beside plain servers.")
-    parser.add_argument("model", help="an ONNX file, or digits, which ships")
-    parser.add_argument("folder", type=Path, help="a folder that `fluidb measure` wrote")
+    parser = arguments("p99 over load: fluidb serve beside plain servers.")
     parser.add_argument("--loads", default="0.3,0.7,1.5", help="shares of what the whole network serves one by one")
     parser.add_argument("--policy", action="append", help="repeatable; serial, adaptb, fluid and pame if not given")
     parser.add_argument("--litserve", metavar="PYTHON", help="a Python that has LitServe and ONNX Runtime")
     parser.add_argument("--count", type=int, default=500, help="requests of a turn")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--slo", default="20", help="deadline, in times of the whole network alone")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/serve.md")
     return parser.parse_args()
 
 
@@ -161,8 +157,7 @@ def main() -> None:
                 took_s = [turn(address, requests, due_s) for due_s in arrivals]
                 rows.append([contender.name, f"{load:g}", *row_of(took_s, expected, slo_s)])
     heads = ["server", "load", "p50 (ms)", "p99 (ms)", "serve-sim said (ms)", f"within {1e3 * slo_s:.0f} ms"]
-    shown = tabulate(rows, heads, tablefmt="pipe", disable_numparse=True)
-    show("http_load", f"{ran_on(others)}\n\n{shown}", given.write)
+    show_table("http_load", others, heads, rows, given.write)
 
 
 if __name__ == "__main__":

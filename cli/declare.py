@@ -82,9 +82,14 @@ def refuse_others(ctx: typer.Context, chosen: KindOptions, kinds: Iterable[KindO
     wrong = {name: opt for name, opt in typed(ctx).items() if name in others}
     if wrong:
         raise InputError(
-            f"{opt}: an option with {' or '.join(others[name])}, but {stated} is {chosen.with_}; leave it out"
+            f"{opt}: an option with {_one_of(others[name])}, but {stated} is {chosen.with_}; leave it out"
             for name, opt in wrong.items()
         )
+
+
+def _one_of(kinds: list[str]) -> str:
+    """Kinds of input in words: ``a board, an accelerator or a cluster``."""
+    return " or ".join(filter(None, [", ".join(kinds[:-1]), kinds[-1]]))
 
 
 def followed(ctx: typer.Context, as_json: bool) -> bool:
@@ -133,6 +138,6 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
     flattened.__name__, flattened.__doc__ = command.__name__, command.__doc__
     flattened.__signature__ = inspect.Signature(list(parameters.values()))  # typer reads the options here
     flattened.sections = {  # the help reads its headings here
-        member: f"Options with {' or '.join(names)}" for member, names in kinds.items() if names
+        member: f"Options with {_one_of(names)}" for member, names in kinds.items() if names
     }
     return run

@@ -36,7 +36,9 @@ Think = Annotated[
 Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
 Cluster = Annotated[str | None, option("Run on a Dask cluster (`fluidb docs compare`).", "tcp://HOST:PORT|local")]
-TraceFile = Annotated[Path, option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")]
+_TRACE = option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")
+TraceFile = Annotated[Path, _TRACE]
+OptionalTrace = Annotated[Path | None, _TRACE]
 _POLICY = f"{', '.join(policy_names())} or path/to/file.py:NAME (`fluidb docs policies`)."
 _POLICIES = "As in serve-sim; all for one network if not given. Repeatable."
 Policy = Annotated[str, option(_POLICY, "NAME[:KEY=VALUE,...]", **offering(policy_names))]
@@ -65,6 +67,7 @@ Required = Annotated[
     list[str] | None,
     option("A requirement, e.g. 'p99 <= 200ms'; exit code 1 if it does not hold. Repeatable.", "REQUIREMENT"),
 ]
+MUST_HOLD = option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")
 StageThreads = Annotated[int, option("Threads of a stage.", min=1, max=1024)]
 Model = Annotated[str, argument("An ONNX file, or digits, which ships (`fluidb docs real-device`).", "MODEL")]
 OF_MODELS = "As for `fluidb measure`; for several networks one each, with commas between."
@@ -120,11 +123,6 @@ class ReplayFiles:
                 write_requests(replay, self.requests, replace=picture.force)
             picture.write(lambda: draw_replay(replay, policy))
         return [self.requests, self.timeline, picture.plot]
-
-
-OptionalTrace = Annotated[
-    Path | None, option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")
-]
 
 
 ClientCount = Annotated[int | None, option("Clients that wait for their answers, in place of a trace.")]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from ..formats.display import printable
+from ..formats.display import counted, printable
 
 if TYPE_CHECKING:
     from ..serving.requirements import RequirementVerdict
@@ -205,7 +205,7 @@ def bounds(interval: Sequence[float] | None, more_requests_needed: int, unit: st
     """A 95 % interval, or how many more requests there must be for one; empty if there can be none."""
     if interval is not None:
         return " to ".join(quantity(bound, unit) for bound in interval)
-    return f"{more_requests_needed:,} more requests needed" if more_requests_needed else ""
+    return f"{counted(more_requests_needed, 'more request')} needed" if more_requests_needed else ""
 
 
 def quantity(value: float, unit: str) -> str:

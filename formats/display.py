@@ -19,6 +19,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def counted(count: int, thing: str) -> str:
+    """A number of things, e.g. "1 row" or "2 rows"."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def as_word(path: object) -> str:
     """A path as a user types it in a shell: in quotes where it needs them, and never like an option."""
     text = str(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -125,16 +126,15 @@ def _dots(axes: Any, rows: list[Row]) -> None:
     """One panel: a line for each setting, a mark for each cell."""
     settings, cells = _unique([row.of for row in rows]), _unique([row.at for row in rows])
     studied = rows[0].paper is not None
+    value_of = attrgetter("difference" if studied else "ours")
     for index, cell in enumerate(cells):
         own = [row for row in rows if row.at == cell]
-        values = [row.difference if studied else row.ours for row in own]
-        axes.plot(
-            values, [settings.index(row.of) for row in own], "osD^"[index % 4], color=COLOURS[index], ms=4.5, label=cell
-        )
+        x, y = [value_of(row) for row in own], [settings.index(row.of) for row in own]
+        axes.plot(x, y, "osD^"[index % 4], color=COLOURS[index], ms=4.5, label=cell)
     axes.axvline(0, color="black", lw=0.8)
     axes.set_yticks(range(len(settings)), settings)
     axes.invert_yaxis()
-    if max(abs(value or 0.0) for row in rows for value in (row.difference if studied else row.ours,)) > 300:
+    if max(abs(value_of(row) or 0.0) for row in rows) > 300:
         axes.set_xscale("symlog", linthresh=100)
         axes.xaxis.set_major_formatter(_plain)
     unit = "points" if rows[0].in_points and (studied or rows[0].unit == "points") else "%"

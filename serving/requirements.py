@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -64,6 +65,9 @@ COMPARATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
 }
 
+ROUNDING = 1e-9
+"""Times that differ by a smaller share are equal: a latency is a difference of clocks that are sums of many times."""
+
 _REQUIREMENT = re.compile(r"\s*([A-Za-z_0-9.]+)(?:\[([^\]]*)\])?\s*(<=|>=|<|>)(?!=)\s*(.*)", re.DOTALL)
 
 _RELATIVE = re.compile(r"(.*%)\s*of\s+(\S.*)", re.DOTALL)
@@ -99,7 +103,12 @@ class Requirement:
 
     def allows(self, value: float) -> bool:
         """True if a value satisfies the requirement."""
-        return COMPARATORS[self.comparator](value, self.bound)
+        return COMPARATORS[self.comparator](self.nearest(value), self.bound)
+
+    def nearest(self, value: float) -> float:
+        """A value; the bound for a time that only the rounding of its sums and differences keeps from it."""
+        equal = self.unit == "s" and math.isclose(value, self.bound, rel_tol=ROUNDING)
+        return self.bound if equal else value
 
     def side(self, interval: Interval) -> bool | None:
         """True if every value of an interval satisfies the requirement, ``None`` if only some of them do."""
@@ -228,7 +237,7 @@ def judge(requirement: Requirement, summary: Summary) -> RequirementVerdict:
     value = FIGURES[name].of(summary)
     check_stated([requirement], **{name: value})
     assert value is not None
-    margin = requirement.bound - value
+    margin = requirement.bound - requirement.nearest(value)
     if requirement.comparator in (">=", ">"):
         margin = -margin
     holds = requirement.allows(value)

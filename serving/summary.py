@@ -136,7 +136,7 @@ class Summary:
     warm_up_requests : int
         Requests of the start-up transient, by MSER-5; all other figures include them.
     busy_share : float
-        Share of the span in which the NPU ran; of several lanes the mean.
+        Share of the span in which the NPU ran; of several lanes that the policy uses, the mean.
     utilisation : Utilisation or None
         Use of its MAC units; ``None`` if the latency table states no causes.
     mean_batch : float

@@ -17,6 +17,7 @@ from pydantic import PlainSerializer, SerializerFunctionWrapHandler, model_seria
 from .. import __version__
 from ..dse.npu.tiles import Tile
 from ..formats import AnyPath, InputError, JsonRecord, check_resumable, first_rows, read_printed, write_file
+from ..formats.display import counted
 from .designs import DesignRequest
 from .estimates import Difference, Estimate
 from .scenario import Contender, GridPoint, Npu, Scenario
@@ -144,11 +145,11 @@ class PointResult(PointKeys):
         if self.rate_per_s is not None:
             return f"{self.rate_per_s:g} /s"
         if self.clients is not None:
-            return f"{self.clients} clients, think time {self.think}"
+            return f"{counted(self.clients, 'client')}, think time {self.think}"
         return "all at once" if self.offline else "traffic of each network" if self.own else "its trace"
 
     def __str__(self) -> str:
-        return f'case "{self.case}", {self.objective}, {self.arrivals}, {self.requests:,} requests'
+        return f'case "{self.case}", {self.objective}, {self.arrivals}, {counted(self.requests, "request")}'
 
 
 class ContenderRow(JsonRecord):

@@ -224,7 +224,7 @@ def sweep_thresholds(
         _at_exits(network, _tried_of(network, own, thresholds), each_exit=each_exit) if count else []
         for network, own, count in zip(served, answers, counts, strict=True)
     ]
-    _check_count(tried, trace)
+    _check_count(tried, trace, served)
     given = replace(requests, samples=None)
     chosen: list[tuple[Level | None, ...]] = list(product(*(own or (None,) for own in tried)))
     runs: list[list[Figures]] = []
@@ -304,9 +304,11 @@ def _nothing_to_try(answers: Trace | Samples) -> str:
     )
 
 
-def _check_count(tried: Sequence[Sequence[Level]], trace: Trace) -> None:
+def _check_count(tried: Sequence[Sequence[Level]], trace: Trace, served: Sequence[ServedNetwork]) -> None:
     """Refuse to try no threshold, or too many combinations."""
     count = math.prod(max(1, len(own)) for own in tried)
+    if all(len(network.latency.exits) == 1 for network in served):
+        raise InputError("network: expected early exits, at which thresholds hold, found only the end of the network")
     if not any(tried):
         raise InputError(_nothing_to_try(trace))
     if count > MOST:

@@ -30,8 +30,11 @@ from fluidb.dse import Overlap, SearchOptions, Tile
 from fluidb.dse.engine import Port
 from fluidb.dse.npu.ports import port_of
 from fluidb.models import Exit, Gemm, Layer, Network, Shape
+from fluidb.models.importers import import_network
+from fluidb.models.loader import build_network
+from fluidb.models.schema import NetworkFile
 from fluidb.platforms import Board
-from fluidb.serving import Scheduler, find_policy
+from fluidb.serving import Scheduler, find_policy, simulate
 from fluidb.serving.device_traffic import DeviceTraffic
 from fluidb.serving.networks import ServedNetwork
 from fluidb.serving.policies import Policy
@@ -39,7 +42,7 @@ from fluidb.studies.plan.plan_traffic import JointTraffic, PlanTraffic
 from fluidb.tables.latency import LatencyTable
 from fluidb.tables.layer_use import LayerUse
 from fluidb.tables.reuse import Reuse, SubNetEntry
-from fluidb.traffic import Trace, Traffic, prepare
+from fluidb.traffic import Trace, Traffic, poisson, prepare
 from fluidb.traffic.samples import Samples
 from hypothesis import strategies as st
 from schemas import check_output, widen_schema
@@ -53,9 +56,9 @@ COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 FLUIDB = str(Path(sys.executable).with_name("fluidb"))
 
 
-def port_for(board, W=0):
+def port_for(board):
     """The port of a design on a board, in numbers."""
-    return Port(*map(float, port_of(board, Tile(2, 1, 1, W=W))))
+    return Port(*map(float, port_of(board, Tile(2, 1, 1))))
 
 
 @cache
@@ -263,6 +266,11 @@ def result_rows(folder: Path, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def compared_rows(folder: Path, name: str) -> dict[tuple[str, str, str], dict[str, str]]:
+    """Rows of an item that stand beside the paper's."""
+    return {(row["quantity"], row["of"], row["at"]): row for row in result_rows(folder, name) if row["paper"]}
+
+
 def verdicts(folder: Path, name: str) -> list[bool]:
     """Whether each statement of an item holds: beside figures, statements are on the page only."""
     rows = result_rows(folder, name)
@@ -271,6 +279,15 @@ def verdicts(folder: Path, name: str) -> list[bool]:
     page = (folder / "README.md").read_text()
     (section,) = [part for part in page.split("\n## ") if f"({name}.csv)" in part]
     return [said == "holds" for said in re.findall(r"\| (holds|does not hold)[^|]*\|$", section, re.MULTILINE)]
+
+
+# imported networks
+
+
+def imported(path: Path, **options: Any) -> tuple[NetworkFile, Network]:
+    """The file that an import makes of a model, and its network."""
+    file = import_network(path, "onnx", **options)
+    return file, build_network(file, path)
 
 
 # random networks and designs
@@ -305,6 +322,20 @@ def network_of(gemms: list[Any], memory_words: int = 0, stages: list[int] | None
         layers.append(pool)
     exits = [Exit(name=f"end{stage}", rate=1.0 / stages[-1]) for stage in range(1, stages[-1] + 1)]
     return Network(name="random", title="random", exits=exits, layers=layers)
+
+
+def write_deep(path: Path, exits: int, rate: float) -> None:
+    """Write the file of a network of many small layers, with an exit of this rate after each but the last."""
+    layers = "".join(f'  {{ name = "fc{k}", op = "linear", out = 10 }},\n' for k in range(exits))
+    heads = "".join(
+        f'[[exits]]\nafter = "fc{k}"\nrate = {rate}\nlayers = [{{ name = "head", op = "linear", out = 10 }}]\n'
+        for k in range(exits - 1)
+    )
+    path.write_text(
+        'schema = "fluidb.network/1"\nname = "deep"\ntitle = "Deep"\n'
+        f"input = {{ height = 1, width = 1, channels = 10 }}\nlayers = [\n{layers}]\n{heads}"
+        '[sources]\nall = "made up for tests"\n'
+    )
 
 
 WITHOUT_LOGIC = {"luts": None, "flip_flops": None}
@@ -462,6 +493,16 @@ def everybody(count: int, stages: int) -> Traffic:
 SEEDS = range(12)
 STUDENT_T = 4.437
 """Two-sided 99.9 % quantile of Student's t with 11 degrees of freedom."""
+
+
+def mean_latencies(table: LatencyTable, rate_per_s: float, count: int, spec: str = "serial") -> np.ndarray:
+    """Mean latency of Poisson arrivals under a policy, of one run for each seed."""
+    rates = [row.rate for row in table.exits]
+    means = []
+    for seed in SEEDS:
+        traffic = prepare(poisson(rate_per_s, count, seed), rates, slo_s=1, seed=seed)
+        means.append(simulate(table, traffic, find_policy(spec)).latency_s.mean())
+    return np.array(means)
 
 
 def assert_mean(found: np.ndarray, expected: float) -> None:

@@ -112,11 +112,11 @@ def _condition(to: _Writer, value: str, constant: float, larger: bool) -> str:
 
 
 @st.composite
-def deciding(draw, most: int = 3) -> Deciding:
+def deciding(draw) -> Deciding:
     """A convolutional network with an exit after each stage; its batch is one, or open and asked as a whole."""
     among = lambda *items: draw(st.sampled_from(items))  # noqa: E731
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
-    exits, classes = draw(st.integers(1, most)), draw(st.integers(2, 5))
+    exits, classes = draw(st.integers(1, 3)), draw(st.integers(2, 5))
     measure, shares_leave, one = among(*MEASURES), among(False, True), among(False, True)
     widths = [draw(st.integers(2, 4)) for _ in range(exits + 1)]
     ranges = {"confidence": (1.3 / classes, 0.9), "entropy": (0.2 * np.log(classes), 0.8 * np.log(classes))}

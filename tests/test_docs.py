@@ -73,7 +73,7 @@ def test_the_page_says_what_deadlines_and_admission_do_to_the_main_job(main_job)
     served = ("serve-sim", "r50-zc706", "--trace", "t.csv", "--slo", "200ms", "--admit", "queue:4", "--json")
     record = json.loads(call_fluidb(*served, cwd=folder).stdout)
     refused, violated = 100 * record["admission"]["refused_rate"], 100 * record["violation_rate"]
-    assert f"`queue:4` refuses {refused:.2f} %; with these, {violated:.2f} % violate" in page
+    assert f"`queue:4` refuses {refused:.2f} % of the requests; {violated:.2f} % violate, the refused" in page
 
 
 @needs_speed
@@ -180,6 +180,8 @@ def test_the_site_has_the_help_of_every_command():
         assert f"## fluidb {command}\n\n```text\n" in page
         assert f"Usage: fluidb {command} " in page
     assert re.findall(r"<(?:int|float|str|path|list).*|<=x|\{[a-z]\w+\}|[<[]\w+\|\w.*", page) == []  # types of Python
+    assert "[[" not in page  # an optional argument has brackets once
+    assert "\nOptions with a board, an accelerator or a cluster:\n" in page
 
 
 def test_a_page_shows_every_picture_that_make_draws():

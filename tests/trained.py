@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,13 @@ class _Convs:
             self.nodes.append(node(act, [name, *bounds], [f"{name}.act"]))
         return f"{name}.act" if act else name
 
+    def head(self, number: int, source: str, channels: int) -> None:
+        """An exit: the mean over the positions, and a product."""
+        self.weights[f"m{number}"] = self.rng.normal(0, 1, (channels, 5)).astype(np.float32)
+        self.nodes.append(node("GlobalAveragePool", [source], [f"g{number}"]))
+        self.nodes.append(node("Flatten", [f"g{number}"], [f"flat{number}"]))
+        self.nodes.append(node("MatMul", [f"flat{number}", f"m{number}"], [f"e{number}"]))
+
 
 def residual_blocks(folder: Path) -> Path:
     """A block of ResNet whose shortcut is a convolution, an exit, a block of MobileNetV2, another sum; no pools."""
@@ -94,13 +102,7 @@ def residual_blocks(folder: Path) -> Path:
 def blocks(folder: Path) -> Path:
     """A block of MobileNetV2, an exit, a block as of Inception-v3; weights are random, by a seed."""
     made = _Convs(9)
-    rng, weights, nodes, conv = made.rng, made.weights, made.nodes, made.conv
-
-    def head(number: int, source: str, channels: int) -> None:
-        weights[f"m{number}"] = rng.normal(0, 1, (channels, 5)).astype(np.float32)
-        nodes.append(node("GlobalAveragePool", [source], [f"g{number}"]))
-        nodes.append(node("Flatten", [f"g{number}"], [f"flat{number}"]))
-        nodes.append(node("MatMul", [f"flat{number}", f"m{number}"], [f"e{number}"]))
+    rng, weights, nodes, conv, head = made.rng, made.weights, made.nodes, made.conv, made.head
 
     def joined(name: str, *sources: str) -> str:
         nodes.append(node("Concat", list(sources), [name], name=name, axis=1))
@@ -127,29 +129,14 @@ def blocks(folder: Path) -> Path:
 
 def pools(folder: Path) -> Path:
     """A stem with a pool, a block as of Inception-v3 with pools in its branches, two exits; weights by a seed."""
-    rng, weights, nodes = np.random.default_rng(4), {}, []
-
-    def conv(name: str, source: str, shape: tuple[int, ...], **more: object) -> str:
-        """With a bias and a rectifier."""
-        inner = shape[1] * shape[2] * shape[3]
-        weights[f"{name}.w"] = rng.normal(0, (8 / inner) ** 0.5, shape).astype(np.float32)
-        weights[f"{name}.b"] = rng.normal(0, 0.5, shape[0]).astype(np.float32)
-        more |= {"pads": [shape[2] // 2, shape[3] // 2] * 2}
-        nodes.append(node("Conv", [source, f"{name}.w", f"{name}.b"], [name], name=name, **more))
-        nodes.append(node("Relu", [name], [f"{name}.act"]))
-        return f"{name}.act"
+    made = _Convs(4)
+    nodes, conv, head = made.nodes, partial(made.conv, act="Relu"), made.head
 
     def pool(name: str, source: str, kind: str, kernel: int, stride: int, **more: object) -> str:
         more |= {"count_include_pad": 1} if kind == "AveragePool" else {}
         shape = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2}
         nodes.append(node(kind, [source], [name], name=name, **shape, **more))
         return name
-
-    def head(number: int, source: str, channels: int) -> None:
-        weights[f"m{number}"] = rng.normal(0, 1, (channels, 5)).astype(np.float32)
-        nodes.append(node("GlobalAveragePool", [source], [f"g{number}"]))
-        nodes.append(node("Flatten", [f"g{number}"], [f"flat{number}"]))
-        nodes.append(node("MatMul", [f"flat{number}", f"m{number}"], [f"e{number}"]))
 
     first = pool("first", conv("stem", "x", (4, 3, 3, 3)), "MaxPool", 3, 2, pads=[1] * 4)
     mean = pool("mean", first, "AveragePool", 3, 1, pads=[1] * 4)
@@ -160,4 +147,4 @@ def pools(folder: Path) -> Path:
     part = pool("part", "all", "MaxPool", 2, 2, ceil_mode=1)
     wide = conv("wide", pool("few", part, "AveragePool", 2, 1), (6, 9, 1, 1))
     head(2, conv("deep", wide, (6, 1, 3, 3), group=6), 6)
-    return saved(folder, nodes, ["e1", "e2"], (3, 13, 11), weights)
+    return saved(folder, nodes, ["e1", "e2"], (3, 13, 11), made.weights)

@@ -106,6 +106,8 @@ def check_tried(thresholds: Sequence[Threshold], measure: Measure) -> None:
     wrong = [show_threshold(threshold) for threshold in thresholds if not measure.fits(threshold)]
     if wrong:
         raise InputError(f"thresholds: expected {measure.plural}, found {', '.join(wrong)}")
+    if twice := [threshold for at, threshold in enumerate(thresholds) if threshold in thresholds[:at]]:
+        raise InputError(f"thresholds: expected each threshold once, found {show_threshold(twice[0])} twice")
 
 
 def levels(given: Threshold | Sequence[Threshold] | None, last: int, measure: Measure = CONFIDENCE) -> list[float]:

@@ -12,6 +12,7 @@ import shutil
 import stat
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NamedTuple
 
 from ..formats import InputError, open_input, shown, unreadable
+from ..formats.display import counted
 from ..formats.files import as_csv, status_of
 
 STANDARD_INPUT = Path("-")
@@ -84,7 +86,7 @@ class Tally:
             fault = f"{self.first_bad}{more(self.bad)}; mend it, or let such rows be left out (--skip-bad)"
             raise InputError(f"{self.path}: {fault}")
         if not kept:
-            rows = f"{self.read:,} rows ({self.blank:,} blank, {self.bad:,} bad)" if self.read else "no rows"
+            rows = f"{counted(self.read, 'row')} ({self.blank:,} blank, {self.bad:,} bad)" if self.read else "no rows"
             raise InputError(f"{self.path}: expected at least one {self.content}, found {rows}")
 
     def refuse(self) -> None:
@@ -94,7 +96,19 @@ class Tally:
             raise InputError(f"{self.path}: {fault.text}{more(fault.rows)}" for fault in faults)
 
 
-_JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+_TWICE = object()
+"""The value of a key that stands twice: nobody knows which value is meant."""
+
+
+def _record(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        times = Counter(key for key, _ in pairs)
+        record |= {key: _TWICE for key, count in times.items() if count > 1}
+    return record
+
+
+_JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_record)
 """Keeps numbers as the texts that the file has."""
 
 Cells = Iterator[tuple[int, int, list[str]]]
@@ -106,7 +120,7 @@ Source = Callable[[Tally, Sequence[str]], Cells]
 
 def more(rows: int) -> str:
     """Number of rows that have a fault beside the one that a message names."""
-    return f" (and {rows - 1:,} more rows)" if rows > 1 else ""
+    return f" (and {counted(rows - 1, 'more row')})" if rows > 1 else ""
 
 
 def quoted(text: str) -> str:
@@ -230,7 +244,8 @@ def objects(tally: Tally, names: Sequence[str]) -> Cells:
         if wrong is None:
             yield number, number, [str(record[name]) for name in names]
         else:
-            other = shown(record[wrong]) if wrong in record else "none"
+            value = record.get(wrong)
+            other = "none" if wrong not in record else "it twice" if value is _TWICE else shown(value)
             tally.reject(number, number, f'expected a number or text under the key "{wrong}", found {other}')
 
 

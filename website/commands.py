@@ -29,7 +29,7 @@ def page() -> str:
 def _help(name: str, command: Any) -> Iterator[str]:
     """The help of a command, then the help of each of its own commands."""
     context = typer.Context(
-        command, info_name=name, terminal_width=100, max_content_width=100, help_option_names=["-h", "--help"]
+        command, info_name=name, terminal_width=80, max_content_width=80, help_option_names=["-h", "--help"]
     )
     yield f"## {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
     for below, its in getattr(command, "commands", {}).items():

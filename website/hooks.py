@@ -16,6 +16,7 @@ PLACES = {
     "CHANGELOG.md": "CHANGELOG.md",
     "CITATION.cff": "CITATION.cff",
     "website/iframe-worker.js": "assets/iframe-worker.js",
+    "website/site.css": "assets/site.css",
     "benchmarks/README.md": "benchmarks.md",
 }
 RESULTS = [path.relative_to(ROOT) for path in sorted((ROOT / "results").rglob("*")) if path.is_file()]

@@ -37,7 +37,10 @@ app = typer.Typer(invoke_without_command=True)
 
 @app.callback()
 def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """List, show, check and import networks."""
+    """List, show, check and import networks.
+
+    Without a command, it lists the networks that ship.
+    """
     from ...models import NETWORKS, load_network
     from ...models.supernets import SUPERNETS, load_family
 
@@ -109,7 +112,10 @@ class AddedExits:
     exits: Annotated[str | None, option(EXITS, "N|NAME,NAME")] = None
     head: Annotated[str | None, option(HEAD)] = None
     classes: Annotated[int | None, option("Number of classes; the network's outputs if not given.", min=1)] = None
-    rates: Annotated[str | None, option("Share of samples that leave at each exit but the last.", "R,R,...")] = None
+    rates: Annotated[
+        str | None,
+        option("Share of samples that leave at each exit but the last; equal shares if not given.", "R,R,..."),
+    ] = None
     candidates: Annotated[
         bool, flag("Add exit candidates after every block (`fluidb docs exits`).", "--candidates")
     ] = False

@@ -27,7 +27,10 @@ app = typer.Typer(invoke_without_command=True)
 
 @app.callback()
 def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """List, show, check, import and measure platforms."""
+    """List, show, check, import and measure platforms.
+
+    Without a command, it lists the platforms that ship.
+    """
     from ...platforms import KINDS, PLATFORMS, Platform, load_platform
 
     if followed(ctx, as_json):
@@ -134,8 +137,8 @@ def import_(
 ) -> None:
     """Make a board's or a device's file from another one.
 
-    What FILE holds shows its format. Boards are read from fpgaConvNet (TOML) and ATHEENA (JSON).
-    Measured times become a device: by stage and batch (CSV), by load from perf_analyzer and Model
+    The format is recognised by what FILE holds. Boards are read from fpgaConvNet (TOML) and ATHEENA
+    (JSON). Measured times become a device: by stage and batch (CSV), by load from perf_analyzer and Model
     Analyzer (CSV), or by block from Once-for-all and ProxylessNAS (YAML, JSON, CSV) and HAT (CSV;
     `fluidb docs your-own`).
     """

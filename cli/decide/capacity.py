@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...formats.display import counted
 from ..columns import ColumnOptions
 from ..declare import option
-from ..options import AsJson, PictureOptions, Policy, Served, Think, Threads, objective, objective_record
+from ..options import MUST_HOLD, AsJson, PictureOptions, Policy, Served, Think, Threads, objective, objective_record
 from ..render import drawn, facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ...studies.load_search import FigureEstimate, Probe
     from ...traffic.clients import Clients
 
-_COUNT = "Requests of each run at first; up to 16 times as many if a rate stays undecided."
+_COUNT = "Requests of each run at first, 20,000 if not given; up to 16 times as many if a rate stays undecided."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ class SearchedOptions:
     """What is searched, and with how many requests."""
 
     seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5
-    count: Annotated[int, option(_COUNT, min=1, max=10**7)] = 20_000
+    count: Annotated[int | None, option(_COUNT, min=1, max=10**7)] = None
     rate: Annotated[
         str | None, option("Rates to search, in requests a second; either end may be left out.", "LOW..HIGH")
     ] = None
@@ -50,14 +51,14 @@ class SearchedOptions:
         clients, most_clients = _clients(self.clients, self.think)
         return CapacityOptions(
             slo_s=objective(columns.slo), columns=columns.columns("slo", "predict_depth"),
-            predict_depth=columns.predict_depth, seeds=self.seeds, count=self.count, low_per_s=low_per_s,
+            predict_depth=columns.predict_depth, seeds=self.seeds, count=self.count or 20_000, low_per_s=low_per_s,
             high_per_s=high_per_s, clients=clients, most_clients=most_clients, grow=self.grow,
         )  # fmt: skip
 
 
 def command(
     directory: Served,
-    require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
+    require: Annotated[list[str], MUST_HOLD],
     policy: Policy = "fluid",
     *,
     columns: ColumnOptions,
@@ -71,6 +72,7 @@ def command(
     can be drawn too. Networks with traffic of their own keep it, and their rates grow by a factor.
     Exit code 1 if the policy keeps the requirements at no rate.
     """
+    from ...formats import InputError
     from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement
     from ...serving.networks import as_served, files_of, named_in
@@ -80,6 +82,11 @@ def command(
     options, think = searched.read(columns), searched.think
     required = [parse_requirement(text, networks=named_in(directory)) for text in require]
     served = as_served(directory)
+    if searched.count is not None and served[0].traffic is not None:
+        raise InputError(
+            "count: expected none beside networks with traffic of their own, whose runs last the duration of the file, "
+            f"found {searched.count:,}; leave it out"
+        )
     with progress("rates") as report:
         capacity = find_capacity(served, policy, required, options, threads=searched.threads, progress=report)
     picture.write(lambda: draw_capacity(capacity, required))
@@ -182,7 +189,7 @@ def _text(
         band = f"{percent(capacity.not_kept_per_s / capacity.kept_per_s - 1)} of the rate"
     if clients is not None:
         between = range((clients.kept or 0) + 1, clients.not_kept or 0)
-        band = f"{between[0]:,} to {between[-1]:,} clients" if between else None
+        band = f"{between[0]:,} to {counted(between[-1], 'client')}" if between else None
     what = "highest rate kept" if clients is None else "most clients kept"
     longest = f"at most {capacity.max_requests:,}, then a {'rate' if clients is None else 'number'} is left undecided"
     if capacity.growth is not None:
@@ -199,8 +206,8 @@ def _text(
         "what grows": None if capacity.growth is None else capacity.growth.network or "the rate of every network",
         "requests a run": longest,
         "saturation": f"{_rate(capacity.saturation_per_s)}, which no policy exceeds",
-        "spent": f"{capacity.requests_simulated:,} requests: {len(capacity.probes)} "
-        f"{'rates' if clients is None else 'numbers'}, {capacity.seeds} seeds each",
+        "spent": f"{counted(capacity.requests_simulated, 'request')}: "
+        f"{counted(len(capacity.probes), 'rate' if clients is None else 'number')}, {capacity.seeds} seeds each",
     }
     yield facts(about)
     rows = []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from ...formats.display import counted
 from ..declare import argument, option, typed, written
 from ..interrupt import resumable
 from ..names import offering, shipped
@@ -165,9 +166,9 @@ def _engine(options: dict[str, object]) -> str:
     """An NPU's options in few words."""
     weights = options["weights"]
     sizes = [b for b, weight in enumerate(weights, 1) if weight] if isinstance(weights, list) else []
-    counted = f"weights on b = {', '.join(map(str, sizes))}" if sizes else f"all of b = 1..{options['b_max']}"
+    searched_for = f"weights on b = {', '.join(map(str, sizes))}" if sizes else f"all of b = 1..{options['b_max']}"
     stacking = "with stacking" if options["stacking"] else "no stacking"
-    return f"{options['batching']} batching, {stacking}, searched for {counted}"
+    return f"{options['batching']} batching, {stacking}, searched for {searched_for}"
 
 
 def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
@@ -176,9 +177,9 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     traffic = f"trace {first.trace}" if first.trace else "all wait at time 0" if first.offline else process
     if first.clients is not None:
         traffic = f"clients that wait for their answers, think time {first.think}"
-    counted = f"{traffic}, {first.requests:,} requests a run"
+    said = f"{traffic}, {counted(first.requests, 'request')} a run"
     if first.own:
-        counted = "of each network its own"
+        said = "of each network its own"
     where = f"{first.network} on {first.platform}"
     designs: dict[str, list[str]] = {}
     for contender in first.contenders:
@@ -187,7 +188,7 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     about = {
         "case": first.case if first.case == where else f"{first.case}: {where}",
         "bandwidth": None if first.bandwidth_gb_s is None else f"{first.bandwidth_gb_s:g} GB/s",
-        "traffic": counted,
+        "traffic": said,
         **drawn(vars(first)),
     }
     yield facts([*about.items(), *((tile, ", ".join(names)) for tile, names in designs.items())])
@@ -240,7 +241,7 @@ def _leads(points: list[PointResult]) -> str:
 
 def _where(point: PointResult | FigureChange) -> tuple[str, str]:
     given = "own" if getattr(point, "own", False) else "trace"
-    without = "at once" if point.offline else given if point.clients is None else f"{point.clients} clients"
+    without = "at once" if point.offline else given if point.clients is None else counted(point.clients, "client")
     slo = "own" if point.slo_s is None else f"{1e3 * point.slo_s:g}"
     return slo, without if point.rate_per_s is None else f"{point.rate_per_s:g}"
 

@@ -10,7 +10,7 @@ import typer
 
 from ..declare import flag, option, typed
 from ..names import offering, policy_names
-from ..options import ClientCount, OptionalTrace, Samples, Slo, Think, tried_thresholds
+from ..options import MUST_HOLD, ClientCount, OptionalTrace, Samples, Slo, Think, tried_thresholds
 
 if TYPE_CHECKING:
     from ...dse.npu.stated import DesignOptions
@@ -28,9 +28,7 @@ BESIDE_SCENARIO = {"network", "runs", "output", "plot", "force", "as_json", "thr
 class Question:
     """What must hold for which traffic, and what is tried: the keys of a scenario."""
 
-    require: Annotated[
-        list[str] | None, option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")
-    ] = None
+    require: Annotated[list[str] | None, MUST_HOLD] = None
     rate: Annotated[
         str | None,
         option("Poisson arrivals in requests a second, one or more rates; max finds the highest.", "RATE,...|max"),
@@ -70,10 +68,13 @@ def asked(
             )
         return read_plan_scenario(network)
     stated = {key: value for key, value in vars(question).items() if value is not None and value != []}
-    for key, value in (("platforms", platforms), ("require", stated.get("require"))):
+    for key, value, example in (
+        ("platforms", platforms, "zc706"),
+        ("require", stated.get("require"), "'violation_rate <= 1 %'"),
+    ):
         if not value:
-            what = "expected at least one, found none; state it, or name a scenario in place of the network"
-            raise InputError(f"{key}: {what}")
+            or_file = "or name a scenario in place of the network"
+            raise InputError(f"{key}: expected at least one, found none; state it, e.g. {example}, {or_file}")
     assert platforms is not None
     stated |= {key: str(stated[key]) for key in ("trace", "samples") if key in stated}
     if "rate" in stated:

@@ -79,7 +79,7 @@ class ReportedRequests:
 
 
 def command(
-    directories: Annotated[list[Path], argument(FOLDERS, "DIR|FILE...")],
+    directories: Annotated[list[Path], argument(FOLDERS, "DIR|FILE")],
     output: Annotated[Path, written("The page to write.", "FILE")],
     *,
     asked: ReportedRequests,

@@ -139,9 +139,11 @@ def _step(step: StepRecord, planned: PlanResult, names: dict[str, str], dense: b
     from ...dse.exits.tabulate import goal_of
 
     plan = planned.plan
+    goal = goal_of(plan)
+    sure = " with 95 % confidence" if goal.guard == "bound" else ""
     reasons = {
         "taken": "taken: the smallest",
-        "imprecise": f"no thresholds keep more than {percent(goal_of(plan).searched)}",
+        "imprecise": f"no thresholds keep more than {percent(goal.searched)}{sure}",
         "slow": f"more than {percent(plan.slow)} of the batches would be slower",
         "no gain": f"saves less than {percent(plan.gain)}",
         "longer": "another is faster",

@@ -23,10 +23,10 @@ def command(
 ) -> None:
     """Write a design as hardware: SystemVerilog, control block, C header.
 
-    The NPU takes exactly the cycles that the design's latency table counts. Its Fluid
-    Batching Engine chooses how each layer and batch runs. A design by --overlap ideal or
-    paper has no hardware. README.md in the folder says how to simulate and use it
-    (`fluidb docs hardware`).
+    DIR needs its latency table (`fluidb latency DIR`); the NPU takes exactly the cycles that
+    the table counts. Its Fluid Batching Engine chooses how each layer and batch runs. A design
+    by --overlap ideal or paper has no hardware. README.md in the folder says how to simulate
+    and use it (`fluidb docs hardware`).
     """
     from ...dse.hardware.write import write_hardware
 

@@ -26,7 +26,7 @@ _MANY_PAIRS = 36
 def command(
     directory: Annotated[str, argument("A design's folder, or a network.", "DIR|NETWORK", **named(NETWORK))],
     device: Annotated[
-        str | None, argument("A device of `fluidb platforms`, or a TOML file.", "[DEVICE]", **named(DEVICE))
+        str | None, argument("A device of `fluidb platforms`, or a TOML file.", "DEVICE", **named(DEVICE))
     ] = None,
     output: Annotated[Path | None, written("With a device or cores: the folder to write.")] = None,
     cores: Annotated[

@@ -22,7 +22,7 @@ class MeasuringOptions(ModelOptions):
     b_max: Annotated[int, option("Largest batch size.")] = 8
     repeats: Annotated[int, option("Repetitions; more make narrower intervals.")] = 20
     threads: StageThreads = 1
-    name: Annotated[str | None, option("The device's name.")] = None
+    name: Annotated[str | None, option("The device's name; this-machine if not given.")] = None
     host: Annotated[
         bool, option("Also measure the host: reading a request of `fluidb serve`, and writing its answer.")
     ] = False

@@ -39,7 +39,9 @@ class TrialOptions:
     think: Think = None
     repeats: Annotated[int, option("Traces of each policy at each load.")] = 11
     count: Annotated[int, option("Requests of each trace.")] = 400
-    within: Annotated[float, option("Largest relative error of the mean latency with which a policy passes.")] = 0.05
+    within: Annotated[
+        float, option("Largest error of the mean latency with which a policy passes, as a share: 0.05 is 5 %.")
+    ] = 0.05
     networks: Annotated[
         Path | None, option("A file of networks, to serve several models together; times are measured anew.", "FILE")
     ] = None

@@ -21,7 +21,7 @@ def command(
     page: Annotated[
         str | None,
         argument(
-            "A page, or a schema; without one, all pages are listed.", "[PAGE]", **offering(partial(shipped, "docs"))
+            "A page, or a schema; without one, all pages are listed.", "PAGE", **offering(partial(shipped, "docs"))
         ),
     ] = None,
 ) -> None:

@@ -22,7 +22,7 @@ WHAT = f"all (the default), a paper, its items, or FOLDER or FOLDER:ITEM of your
 
 
 def command(
-    what: Annotated[list[str] | None, argument(WHAT, "[NAME]...", **offering(OFFERED))] = None,
+    what: Annotated[list[str] | None, argument(WHAT, "NAME", **offering(OFFERED))] = None,
     output: Annotated[Path | None, written("Write the figures and a page here; continues after a kill.")] = None,
     count: Annotated[int | None, option("Requests of a run, for a shorter reproduction.", min=2, max=10**7)] = None,
     seeds: Annotated[int | None, option("Largest number of seeds of each scenario.", min=1)] = None,

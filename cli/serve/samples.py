@@ -105,7 +105,10 @@ def show_(
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Show how good and how sure answers are at every exit, and the shares that would leave."""
+    """Show how good and how sure the answers at every exit are.
+
+    For each threshold, the command also prints the share of the samples that would leave.
+    """
     from ...plots.samples import draw_samples
     from ...traffic.description import describe_samples
     from ...traffic.samples import read_samples

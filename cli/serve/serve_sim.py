@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...formats.display import counted
 from ..declare import option
 from ..options import (
     AsJson,
@@ -122,16 +123,16 @@ def _text_of_all(served: ServeResult, latency: LatencyTable) -> Iterator[str]:
     """The text about all requests that were served, by the device of a latency table."""
     summary, unavoidable = served.summary, served.unavoidable_violations
     worth, clients = int(summary.independent_requests), served.replay.traffic.clients
-    unfinished = f"{summary.unfinished:,} requests, counted as violations"
+    unfinished = f"{counted(summary.unfinished, 'request')}, counted as violations"
     waiting = served.replay.traffic.trace.at_once  # then there is no rate, and what counts is when all have returned
     variances = {"depth": summary.depth_variance, "width": summary.width_variance}
     spread = ", ".join(f"{value:,.4g} of {name}" for name, value in variances.items() if value is not None)
     sure = bounds(summary.violation_interval, summary.more_requests_needed, "share")
-    counted = "all waiting from the beginning" if waiting else f"as informative as {worth:,} independent ones"
+    informs = "all waiting from the beginning" if waiting else f"as informative as {counted(worth, 'independent one')}"
     about = {
         "policy": f"{served.policy}, exits from {served.replay.traffic.origin}",
-        "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s, {counted}",
-        "warm-up": None if waiting else f"{summary.warm_up_requests:,} requests, counted in all figures",
+        "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s, {informs}",
+        "warm-up": None if waiting else f"{counted(summary.warm_up_requests, 'request')}, counted in all figures",
         "unfinished": unfinished if summary.unfinished else None,
         "arrival rate": None if waiting else f"{summary.arrival_rate_per_s:.3f} /s",
         "clients": f"{clients:,}, each waits for its answer" if clients else None,
@@ -140,11 +141,11 @@ def _text_of_all(served: ServeResult, latency: LatencyTable) -> Iterator[str]:
         "processing rate": f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time",
         "average latency": f"{ms(summary.mean_latency_s)}, with {ms(summary.mean_wait_s)} in the queue",
         "host": None if summary.host is None else _host(summary.host),
-        "violations": f"{percent(summary.violation_rate)} ({summary.violations:,} requests)",
+        "violations": f"{percent(summary.violation_rate)} ({counted(summary.violations, 'request')})",
         "95 % interval": "none, as this is one observation; `fluidb compare` repeats it" if waiting else sure,
         "unavoidable": None
         if unavoidable is None
-        else f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)",
+        else f"at least {percent(unavoidable / summary.requests)} ({counted(unavoidable, 'request')})",
         **_answers(served),
         f"{latency.machine} busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
         "energy": None if summary.energy_j is None else f"{quantity(summary.energy_j, 'J')} a request",
@@ -171,13 +172,13 @@ def _answers(served: ServeResult) -> dict[str, str | None]:
     return {
         "refused": None
         if refused is None
-        else f"{percent(refused.refused_rate)} ({refused.refused:,} requests), of infinite latency",
+        else f"{percent(refused.refused_rate)} ({counted(refused.refused, 'request')}), of infinite latency",
         "dropped": None
         if late is None
-        else f"{percent(late.dropped_rate)} ({late.dropped:,} requests), of infinite latency",
+        else f"{percent(late.dropped_rate)} ({counted(late.dropped, 'request')}), of infinite latency",
         "answered early": None
         if late is None or not late.early
-        else f"{percent(late.early_rate)} ({late.early:,} requests)",
+        else f"{percent(late.early_rate)} ({counted(late.early, 'request')})",
         "latency of answers": None if lost is None or lost.answered_latency_s is None else ms(lost.answered_latency_s),
         "accuracy": None if summary.accuracy is None else percent(summary.accuracy),
         "accuracy of all": None

@@ -92,15 +92,15 @@ def gamma(
 
 
 def mmpp(
-    quiet_rate: Annotated[float, option("Arrival rate while quiet; may be 0.", "REQUESTS/S")],
-    burst_rate: Annotated[float, option("Arrival rate during a burst.", "REQUESTS/S")],
-    quiet_dwell: Annotated[str, option("Mean time between bursts, e.g. 10s.", "DURATION")],
+    quiet_rate: Annotated[float, option("Arrival rate in a quiet time; may be 0.", "REQUESTS/S")],
+    burst_rate: Annotated[float, option("Arrival rate in a burst.", "REQUESTS/S")],
+    quiet_dwell: Annotated[str, option("Mean duration of a quiet time, e.g. 10s.", "DURATION")],
     burst_dwell: Annotated[str, option("Mean duration of a burst, e.g. 500ms.", "DURATION")],
     drawn: ProcessOptions,
 ) -> None:
     """Write a trace of a two-state MMPP: bursts that last.
 
-    In a Markov-modulated Poisson process a quiet and a busy state alternate, each for a random
+    In a Markov-modulated Poisson process (MMPP) quiet times and bursts alternate, each for a random
     duration.
     """
     quiet_s, burst_s = duration(quiet_dwell, "quiet_dwell"), duration(burst_dwell, "burst_dwell")
@@ -147,7 +147,7 @@ def offline(count: Annotated[int, option("Requests.")], made: TraceOutput) -> No
 
 def merge(
     traces: Annotated[
-        list[str], argument("The traces to merge; NETWORK=FILE names the network of one.", "[NETWORK=]FILE...")
+        list[str], argument("The traces to merge; NETWORK=FILE names the network of one.", "[NETWORK=]FILE")
     ],
     made: TraceOutput,
 ) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ...formats.display import counted
 from ..declare import argument, flag, option
 from ..names import offering
 from ..options import AsJson, Force, Output
@@ -19,9 +20,12 @@ FORMATS = (
     "azure-llm-2023", "azure-functions-2021", "azure-functions-2019", "burstgpt", "vidur", "perf-analyzer", "mlperf",
     "csv", "counts", "jsonl",
 )  # fmt: skip
-COLUMNS = "csv, jsonl: columns or keys; arrivals are needed, exits count from 1, objectives with iso are in seconds."
+COLUMNS = (
+    "For csv, counts and jsonl, required: names of columns or keys, at least of the arrivals; counts takes "
+    "arrival=NAME,count=NAME. Exits count from 1."
+)
 NAMED = "arrival=NAME,slo=NAME,..."
-ZERO = "csv, counts, jsonl: time zero of the trace, as the file writes times; the first arrival if not given."
+ZERO = "For csv, counts and jsonl: time zero of the trace, as the file writes times; the first arrival if not given."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +34,20 @@ class ReadingOptions:
 
     columns: Annotated[str | None, option(COLUMNS, NAMED)] = None
     unit: Annotated[
-        str | None, option("For csv and jsonl: unit of times, or iso for ISO 8601 timestamps.", "s|ms|us|ns|iso")
+        str | None,
+        option("For csv, counts and jsonl, required: unit of times, or iso for ISO 8601 timestamps.", "s|ms|us|ns|iso"),
     ] = None
-    delimiter: Annotated[str | None, option("For csv: what separates columns; a comma if not given.", "CHARACTER")] = (
-        None
-    )
+    delimiter: Annotated[
+        str | None, option("For csv and counts: what separates columns; a comma if not given.", "CHARACTER")
+    ] = None
+    slo_unit: Annotated[
+        str | None, option("For csv and jsonl: unit of objectives; as --unit if not given, s with iso.", "s|ms|us|ns")
+    ] = None
     zero: Annotated[str | None, option(ZERO, "TIME")] = None
-    seed: Annotated[int | None, option("azure-functions-2019, counts: seed of the arrivals within each interval.")] = (
-        None
-    )
+    seed: Annotated[
+        int | None,
+        option("For azure-functions-2019 and counts: seed of the arrivals within each interval; 0 if not given."),
+    ] = None
 
 
 def _known(name: str) -> str:
@@ -74,7 +83,7 @@ def command(
 
     check_free(output, force, apart=[file])
     columns = None if how.columns is None else parse_named_columns(how.columns)
-    options = ImportOptions(columns, how.unit, how.delimiter, how.seed, how.zero)
+    options = ImportOptions(columns, how.unit, how.delimiter, how.seed, how.zero, how.slo_unit)
     made = import_trace(format_, file, options, skip_bad=skip_bad)
     write_trace(made.trace, output, replace=force)
     record = {
@@ -108,7 +117,7 @@ def _text(made: ImportedTrace, format_: str, zero: str | None) -> Iterator[str]:
         "rows kept": f"{tally.kept:,}",
         "rows dropped": ", ".join(dropped) or "none",
         "first bad": tally.first_bad,
-        "order": f"sorted: {unsorted:,} rows stood behind a later arrival" if unsorted else "as in the file",
+        "order": f"sorted: {counted(unsorted, 'row')} stood behind a later arrival" if unsorted else "as in the file",
         "ids": made.ids,
         "requests": f"{len(made.trace):,}",
         "rate": f"{made.trace.rate_per_s:.3f} /s",

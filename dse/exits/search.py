@@ -178,7 +178,7 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
         faults.append(f"batch: expected 1 to {table.b_max}, the largest batch of the table, found {goal.batch}")
     elif not 1 <= goal.width <= goal.batch:
         faults.append(f"width: expected 1 to the batch size, {goal.batch}, found {goal.width}")
-    shares = {"precision": goal.precision} | ({"guard": goal.searched} if goal.guard is not None else {})
+    shares = {"precision": goal.precision} | ({"guard": goal.guard} if isinstance(goal.guard, float) else {})
     for name, share in shares.items():
         if not 0 < share <= 1:
             faults.append(f"{name}: expected more than 0 % and at most 100 %, found {100 * share:g} %")

@@ -47,9 +47,15 @@ class DesignOptions:
     pixels: Annotated[
         str | None, Key("Output pixels that a design may work on side by side, instead of the board's.", "V1,V2,...")
     ] = None
-    max_dsp: Annotated[str | None, Key("DSPs that a design may take: 80% or 720DSPs.", "LIMIT")] = None
-    max_ram: Annotated[str | None, Key("On-chip memory that a design may take: 80% or 15Mb.", "LIMIT")] = None
-    max_lut: Annotated[str | None, Key("LUTs that a design may take: 76% or 166000LUTs.", "LIMIT")] = None
+    max_dsp: Annotated[str | None, Key("DSPs that a design may take: 80% or 720DSPs; all if not given.", "LIMIT")] = (
+        None
+    )
+    max_ram: Annotated[
+        str | None, Key("On-chip memory that a design may take: 80% or 15Mb; all if not given.", "LIMIT")
+    ] = None
+    max_lut: Annotated[
+        str | None, Key("LUTs that a design may take: 76% or 166000LUTs; 80% if not given.", "LIMIT")
+    ] = None
 
     def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
         """The search of a network on a board; ``given``: further fields of :class:`.SearchOptions`."""

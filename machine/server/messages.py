@@ -184,8 +184,11 @@ def _numbers(tensor: _Input, kind: np.dtype[Any], at: str) -> NDArray[Any]:
     except ValueError:
         values = np.array(None)
     kinds = "fiu" if kind.kind == "f" else "iu"
-    if values.dtype.kind not in kinds or values.size != math.prod(tensor.shape):
-        raise Refusal(400, f"{at}data: expected {math.prod(tensor.shape)} values of {tensor.datatype}, found others")
+    expected = f"{at}data: expected {math.prod(tensor.shape)} values of {tensor.datatype}"
+    if values.dtype.kind not in kinds:
+        raise Refusal(400, f"{expected}, found values of another type, or lists of different lengths")
+    if values.size != math.prod(tensor.shape):
+        raise Refusal(400, f"{expected}, found {values.size}")
     with np.errstate(all="ignore"):
         cast = values.astype(kind)
     if kind.kind != "f" and (cast != values).any():

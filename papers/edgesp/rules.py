@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from ...dse.partition.explanation import explain_partition
 from ...dse.partition.study import study
 from ...tables.partition import FusionRule, PartitionOptions
@@ -15,27 +17,23 @@ DEEP = "ResNet-101-224"
 SIX = PUBLISHED["devices"]
 
 
-def _twice(name: str, preset: str, rule: FusionRule) -> float:
-    """Share of the rows of six devices that are computed once more than needed."""
-    (studied,) = over_devices(name, preset, rule, (SIX,))
-    return explain_partition(studied.every).twice_share
-
-
 def edgesp_rules(_: Lab) -> Item:
     """The speed-up of six devices by the rule that fuses layers."""
-    speedups: dict[tuple[str, str, str], float] = {}
-    for preset in PRESETS:
-        for title, name in NETWORKS.items():
-            for rule in FusionRule:
-                (studied,) = over_devices(name, preset, rule, (SIX,))
-                speedups[preset, title, rule] = studied.speedup or 0.0
+    studies = {
+        (preset, title, rule): over_devices(name, preset, rule, (SIX,))[0]
+        for preset, (title, name), rule in product(PRESETS, NETWORKS.items(), FusionRule)
+    }
+    speedups = {key: studied.speedup or 0.0 for key, studied in studies.items()}
     rows = [
         Row(f"speed-up of six devices, preset {by}", title, str(rule), "x", value, basis=FITTED[by] or PREDICTED)
         for (by, title, rule), value in speedups.items()
     ]
     worst = min(PRESETS, key=lambda preset: speedups[preset, DEEP, FusionRule.PAPER])
     deep = speedups[worst, DEEP, FusionRule.PAPER], speedups[worst, DEEP, FusionRule.LAYERWISE]
-    twice = [100 * _twice(NETWORKS[DEEP], worst, rule) for rule in (FusionRule.PAPER, FusionRule.MARGINAL)]
+    twice = [
+        100 * explain_partition(studies[worst, DEEP, rule].every).twice_share
+        for rule in (FusionRule.PAPER, FusionRule.MARGINAL)
+    ]
     fused = [
         speedups["A", title, FusionRule.MARGINAL] > speedups["A", title, FusionRule.LAYERWISE] for title in NETWORKS
     ]

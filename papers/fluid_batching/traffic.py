@@ -37,24 +37,24 @@ def _worth(name: str) -> str:
     return ASSUMED if name == "LazyBatching" else PREDICTED
 
 
-def _sweep(lab: Lab, name: str, title: str, notes: list[str]) -> Item:
+def _sweep(lab: Lab, name: str, title: str) -> Item:
     rows = []
     for point in lab.compare(name).points:
         for standing in point.contenders:
             for panel, (unit, values) in PANELS.items():
                 worth, x = _worth(standing.name), point.rate_per_s
                 rows.append(row(panel, standing.name, point.case, unit, values(standing), x=x, basis=worth))
-    return Item(name, title, notes, rows, "arrival rate, 1/s")
+    return Item(name, title, [DRAWN, UTILISATION], rows, "arrival rate, 1/s")
 
 
 def fig7(lab: Lab) -> Item:
     """ResNet-50 on ZC706 from light to heavy traffic."""
-    return _sweep(lab, "fig7", "Fig. 7: 4-exit ResNet-50 on ZC706, SLO 400 ms", [DRAWN, UTILISATION])
+    return _sweep(lab, "fig7", "Fig. 7: 4-exit ResNet-50 on ZC706, SLO 400 ms")
 
 
 def fig8(lab: Lab) -> Item:
     """Inception-v3 on ZCU104 from light to heavy traffic."""
-    return _sweep(lab, "fig8", "Fig. 8: 4-exit Inception-v3 on ZCU104, SLO 200 ms", [DRAWN, UTILISATION])
+    return _sweep(lab, "fig8", "Fig. 8: 4-exit Inception-v3 on ZCU104, SLO 200 ms")
 
 
 def fig9(lab: Lab) -> Item:

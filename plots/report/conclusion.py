@@ -91,7 +91,7 @@ def _best(report: Report, ranked: Sequence[Served], many: bool) -> list[Node]:
     )
     none = "No policy keeps all requirements; " if report.requirements and not best[1].kept else ""
     among = " of all that keep the requirements" if report.requirements and best[1].kept else ""
-    tied = f", and of {alike} with as few the shortest mean latency" if alike > 1 else ""
+    tied = f", and the shortest mean latency of the {alike} with as few violations" if alike > 1 else ""
     said = f" has the fewest violations{among}: {rate} % of the requests ({sure}){tied}."
     return [*([none] if none else []), *_under(best, many), said]
 

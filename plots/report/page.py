@@ -10,6 +10,7 @@ from xml.etree.ElementTree import Element
 
 from ... import __version__
 from ...dse.npu.design import DesignTable
+from ...formats.display import counted
 from ...serving.networks import stated_for
 from ..canvas import COLOURS
 from .comparison_section import comparison_parts
@@ -95,8 +96,9 @@ def _served(report: Report) -> list[Node]:
     pace = ", all waiting from the beginning" if trace.at_once else f" at {trace.rate_per_s:,.3f} /s"
     who: list[Node] = [named(str(report.requests and report.requests.file))]
     if served[0].clients:
-        who, pace = [f"{served[0].clients:,} clients that wait for their answers"], ""
-    return ["Serving ", *who, f": {len(trace):,} requests{pace}, {slo}; ", f"exits from {', '.join(origins)}."]
+        several = f"{served[0].clients:,} clients that wait for their answers"
+        who, pace = ["1 client that waits for its answers" if served[0].clients == 1 else several], ""
+    return ["Serving ", *who, f": {counted(len(trace), 'request')}{pace}, {slo}; ", f"exits from {', '.join(origins)}."]
 
 
 def _overview(report: Report) -> Element:

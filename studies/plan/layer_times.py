@@ -14,7 +14,6 @@ from ...dse.npu.options import SearchOptions
 from ...dse.npu.tiles import Tiles
 from ...formats.array_types import Floats
 from ...models import Exit, Network
-from ...models.network import Layer
 from ...platforms import ENERGY_KEYS, Board
 from ...tables.latency import LatencyTable
 from ...tables.layer_use import LayerUse, layer_groups
@@ -36,7 +35,7 @@ def stages_of(network: Network, stages: Sequence[int]) -> Network:
     """The same layers in other stages, in their order."""
     layers = [layer.model_copy(update={"stage": stage}) for layer, stage in zip(network.layers, stages, strict=True)]
     exits = [Exit(name=f"{stage}", rate=0.0) for stage in range(1, max(stages) + 1)]
-    return network.model_copy(update={"layers": sorted(layers, key=_stage_of), "exits": exits})
+    return network.model_copy(update={"layers": sorted(layers, key=lambda layer: layer.stage), "exits": exits})
 
 
 def evaluator_of(network: Network, board: Board, options: SearchOptions) -> Evaluator:
@@ -44,10 +43,6 @@ def evaluator_of(network: Network, board: Board, options: SearchOptions) -> Eval
     launches = [[1.0] * options.b_max] * len(network.exits)
     goal = {"objective": Objective.TRAFFIC, "launches": launches, "weights": [], "tile": None}
     return Evaluator(network, board, SearchOptions.model_validate(dict(options) | goal))
-
-
-def _stage_of(layer: Layer) -> int:
-    return layer.stage
 
 
 class LayerTimes:

@@ -104,7 +104,6 @@ def test_names_said_in_help_are_all() -> None:
     assert list(models_command.FORMATS) == ["auto", *NETWORK_IMPORTERS]
 
 
-SERVED = ["--trace", "t.csv", "--slo", "1ms"]
 PLANNED = ["--rate", "9", "--slo", "1ms", "--require", "p99 <= 1s"]
 
 

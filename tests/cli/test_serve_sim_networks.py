@@ -185,7 +185,7 @@ def test_a_bad_file_is_one_line(fluidb: Run, folder: Path, case: str) -> None:
 BAD: dict[str, tuple[list[object], str]] = {
     "unknown network of a trace": (
         [*SERVE[:2], "--trace", "cars.csv"],
-        'cars.csv: row 2: network: expected one of people, goods, found "cars" (and 1 more rows)',
+        'cars.csv: row 2: network: expected one of people, goods, found "cars" (and 1 more row)',
     ),
     "requirement of an unknown network": (
         [*SERVE, "--require", "p99[cars] <= 1ms"],

@@ -48,7 +48,7 @@ CLASSES, SAMPLES = 5, 40
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def network_file(folder: Path, name: str = "net") -> Path:
+def network_file(folder: Path) -> Path:
     """Three exits, the second inside a residual block; a few microseconds a stage."""
     random, nodes, weights = np.random.default_rng(3), [], {}
 
@@ -67,12 +67,12 @@ def network_file(folder: Path, name: str = "net") -> Path:
     add("Gemm", "c", to="s3", sizes=(8, CLASSES))
     add("Softmax", "s3", to="e3", axis=1)
     graph = helper.make_graph(
-        nodes, name, [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 6])],
+        nodes, "net", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 6])],
         [helper.make_tensor_value_info(f"e{n}", onnx.TensorProto.FLOAT, ["n", CLASSES]) for n in (1, 2, 3)],
         [numpy_helper.from_array(values, key) for key, values in weights.items()],
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    path = folder / f"{name}.onnx"
+    path = folder / "net.onnx"
     path.write_bytes(model.SerializeToString())
     np.savez(folder / "in.npz", input=random.normal(size=(SAMPLES, 6)), label=np.arange(SAMPLES) % CLASSES)
     return path

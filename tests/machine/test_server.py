@@ -245,8 +245,9 @@ def test_hostile_bodies_are_refused(running, network):
     ({"datatype": "FP64"}, b"", 'input "x": datatype: expected FP32, found FP64'),
     ({"shape": [1, 7]}, b"", 'input "x": shape: expected [N, 6], N from 1 to 128, found [1, 7]'),
     ({"shape": [129, 6]}, b"", 'input "x": shape: expected [N, 6], N from 1 to 128, found [129, 6]'),
-    ({"data": [1, 2]}, b"", 'input "x": data: expected 6 values of FP32, found others'),
-    ({"data": ["1"] * 6}, b"", 'input "x": data: expected 6 values of FP32, found others'),
+    ({"data": [1, 2]}, b"", 'input "x": data: expected 6 values of FP32, found 2'),
+    ({"data": ["1"] * 6}, b"", 'input "x": data: expected 6 values of FP32, found values of another type'),
+    ({"data": [[1, 2], [3]]}, b"", 'input "x": data: expected 6 values of FP32, found values of another type'),
     ({"data": [1e39] * 6}, b"", 'input "x": data: expected finite numbers, found another'),
     ({"parameters": {"binary_data_size": 24}}, b"", 'input "x": expected 24 bytes behind the JSON and no data'),
 ])  # fmt: skip

@@ -56,8 +56,8 @@ FIRST = "i = MatMul (x, v) e = MatMul (i, w) p = Softmax <axis=1> (e) m = Reduce
 LATE = "b = MatMul (i, v) c = MatMul (b, w)"
 
 
-def save(folder: Path, body: str, outputs: str = "float[1,4] y", inputs: str = "float[1,7] x") -> Path:
-    model = onnx.parser.parse_model(f"{HEAD}g ({inputs}) => ({outputs}) {WEIGHTS} {{ {body} }}")
+def save(folder: Path, body: str) -> Path:
+    model = onnx.parser.parse_model(f"{HEAD}g (float[1,7] x) => (float[1,4] y) {WEIGHTS} {{ {body} }}")
     values = np.random.default_rng(0).normal(size=(7, 7)).astype(np.float32)
     kept = [tensor for tensor in model.graph.initializer if tensor.name not in {"w", "v"}]
     del model.graph.initializer[:]

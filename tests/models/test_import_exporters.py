@@ -13,22 +13,15 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from builders import COMPILED, library
+from builders import COMPILED, imported, library
 from fluidb.formats import InputError
-from fluidb.models import Network, load_network
-from fluidb.models.importers import Placement, import_network
+from fluidb.models import load_network
+from fluidb.models.importers import Placement
 from fluidb.models.importers.onnx.trained import read_trained
-from fluidb.models.loader import build_network
-from fluidb.models.schema import NetworkFile
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing here runs a kernel; once is enough")
-
-
-def imported(path: Path, **options) -> tuple[NetworkFile, Network]:
-    file = import_network(path, "onnx", **options)
-    return file, build_network(file, path)
 
 
 def export(path: Path, model, *arguments, dynamo: bool, dynamic=None, outputs=("y",)) -> int:

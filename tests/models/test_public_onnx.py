@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from builders import imported
 from fluidb.formats import InputError
-from fluidb.models.importers import ReadAs, import_network
+from fluidb.models.importers import ReadAs
 from fluidb.models.importers.onnx.einsum import EinsumParts
 from fluidb.models.importers.onnx.inference import Sizer
 from fluidb.models.importers.onnx.sequences import Sequences
-from fluidb.models.loader import build_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
@@ -38,11 +38,6 @@ def save(
     path = tmp_path / "net.onnx"
     path.write_bytes(model.SerializeToString())
     return path
-
-
-def imported(path: Path, **options):
-    file = import_network(path, "onnx", **options)
-    return file, build_network(file, path)
 
 
 SIMPLE: dict[str, Any] = {

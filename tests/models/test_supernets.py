@@ -46,12 +46,6 @@ def tiny(**changed: Any) -> SuperNetFile:
     return validate(SuperNetFile, TINY | changed, HERE)
 
 
-def family_of(tmp_path: Path, text: str) -> str:
-    file = tmp_path / "mine.toml"
-    file.write_text(text)
-    return str(file)
-
-
 RESNET, MOBILENET = load_family("ofa_resnet50"), load_family("ofa_mobilenet_v3")
 
 

@@ -9,9 +9,9 @@ deadlines pass, then requests are sent, then the policy decides, core by core.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
 
-from naive_terms import Latency, Request, Rule, World
+from naive_networks import Networks
+from naive_terms import Latency, Request, Rule
 
 
 @dataclass
@@ -51,19 +51,18 @@ class Core:
     slowed: float = 1.0
 
 
-class Cores(World):
+class Cores(Networks):
     """The cores, and the requests of all networks."""
 
     def __init__(
         self, nets: Sequence[Net], kinds: Sequence[int], network: Sequence[int], rules: tuple[str, str, str],
         contention: float, *of: object,
     ) -> None:  # fmt: skip
-        super().__init__(*of)
-        self.nets, self.network, self.contention = nets, list(network), contention
-        self.policy, self.between, self.dispatch = rules
+        self.policy, between, self.dispatch = rules
+        super().__init__(nets, network, between, *of)
+        self.contention = contention
         self.cores = [Core(kind) for kind in kinds]
         self.joined: list[int | None] = []  # core whose queue each request is in; none where they share one
-        self.virtual_s = 0.0
 
     # queues
 
@@ -76,11 +75,6 @@ class Cores(World):
             for n, request in enumerate(self.sent)
             if request.waits and self.network[n] == net and (k is None or self.joined[n] in (None, k))
         ]
-
-    def _do(self, event: tuple[float, int, Any]) -> None:
-        if event[1] == 2:
-            self.number(event[2])
-        super()._do(event)
 
     def join(self, number: int, at_s: float) -> None:
         net = self.network[number]
@@ -116,9 +110,6 @@ class Cores(World):
 
     def is_in(self, request: Request, n: int, net: int) -> bool:
         return request.waits and self.network[n] == net
-
-    def rule_of(self, number: int) -> Rule:
-        return self.nets[self.network[number]].admit
 
     def mates(self, number: int) -> list[Request]:
         return self.waiting(self.network[number], None)
@@ -239,19 +230,6 @@ class Cores(World):
             core.slowed = slowed
 
     # decisions
-
-    def in_turn(self, k: int) -> list[int]:
-        """Networks with requests for a core, in the order in which they may begin."""
-        keys = []
-        for net in range(len(self.nets)):
-            if waiting := self.waiting(net, k):
-                first = waiting[0]
-                one = self.nets[net]
-                key = {
-                    "fcfs": first.arrival_s, "edf": first.due_s, "shares": one.tag_s, "priority": one.priority
-                }[self.between]  # fmt: skip
-                keys.append((key, net))
-        return [net for _, net in sorted(keys)]
 
     def ask(self, k: int) -> None:
         core = self.cores[k]

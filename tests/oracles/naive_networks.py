@@ -26,17 +26,46 @@ class Net:
     tag_s: float = 0.0  # time on the NPU over weight
 
 
-class Device(World):
-    """One NPU, on which the requests of several networks wait."""
+class Networks(World):
+    """The requests of several networks, on one device."""
 
-    def __init__(self, nets: Sequence[Net], network: Sequence[int], between: str, *of: object) -> None:
+    def __init__(self, nets: Sequence[Any], network: Sequence[int], between: str, *of: object) -> None:
         super().__init__(*of)
         self.nets, self.network, self.between = nets, list(network), between
-        self.loaded: int | None = None
         self.virtual_s = 0.0
 
     def rule_of(self, number: int) -> Rule:
         return self.nets[self.network[number]].admit
+
+    def _do(self, event: tuple[float, int, Any]) -> None:
+        if event[1] == 2:
+            self.number(event[2])
+        super()._do(event)
+
+    def waiting(self, net: int, *where: int) -> list[Request]:
+        """Requests of a network that may begin, there."""
+        raise NotImplementedError
+
+    def in_turn(self, *where: int) -> list[int]:
+        """Networks with requests that may begin there, in the order in which they may."""
+        keys = []
+        for net in range(len(self.nets)):
+            if waiting := self.waiting(net, *where):
+                first = waiting[0]
+                one = self.nets[net]
+                key = {
+                    "fcfs": first.joined_s, "edf": first.due_s, "shares": one.tag_s, "priority": one.priority
+                }[self.between]  # fmt: skip
+                keys.append((key, net))
+        return [net for _, net in sorted(keys)]
+
+
+class Device(Networks):
+    """One NPU, on which the requests of several networks wait."""
+
+    def __init__(self, nets: Sequence[Net], network: Sequence[int], between: str, *of: object) -> None:
+        super().__init__(nets, network, between, *of)
+        self.loaded: int | None = None
 
     def host_of(self, number: int) -> Host:
         return self.nets[self.network[number]].host
@@ -62,11 +91,6 @@ class Device(World):
     def waiting(self, net: int) -> list[Request]:
         return [request for k, request in enumerate(self.sent) if request.waits and self.network[k] == net]
 
-    def _do(self, event: tuple[float, int, Any]) -> None:
-        if event[1] == 2:
-            self.number(event[2])
-        super()._do(event)
-
     def join(self, number: int, at_s: float) -> None:
         net = self.network[number]
         if self.sent[number].open and not self.waiting(net):
@@ -83,19 +107,6 @@ class Device(World):
             self.virtual_s = max(self.virtual_s, one.tag_s)
             one.tag_s += longer_s / one.weight
         super().handle_outputs(batch, stage, below, host)
-
-    def in_turn(self) -> list[int]:
-        """Networks with requests, in the order in which they may begin."""
-        keys = []
-        for net in range(len(self.nets)):
-            if waiting := self.waiting(net):
-                first = waiting[0]
-                one = self.nets[net]
-                key = {
-                    "fcfs": first.joined_s, "edf": first.due_s, "shares": one.tag_s, "priority": one.priority
-                }[self.between]  # fmt: skip
-                keys.append((key, net))
-        return [net for _, net in sorted(keys)]
 
     def mine(self, net: int) -> list[Request]:
         """Requests that may join a batch that runs: none while it is another's turn."""

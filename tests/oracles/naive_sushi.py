@@ -27,11 +27,11 @@ def dense(K, C, R, side_in, side_out):
     return layer(K, C, R, side_in, side_out, C)
 
 
-def ofa_resnet50(d, e, w, side=224):
+def ofa_resnet50(d, e, w):
     """All 62 layers with weights, ``None`` for layers of absent blocks."""
     mid, width = divisible(int(divisible(64 * w[0]) / 2)), divisible(64 * w[1])
-    half = (side + 1) // 2
-    found = [dense(mid, 3, 3, side, half)]
+    half = 112
+    found = [dense(mid, 3, 3, 224, half)]
     found.append(dense(mid, mid, 3, half, half) if d[0] == 2 else None)
     found.append(dense(width, mid, 3, half, half))
     size, slot = (half + 1) // 2, 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import Run, result_rows, verdicts
+from builders import Run, compared_rows, result_rows, verdicts
 from fluidb.formats import parse_duration
 from fluidb.papers.batchcond import PUBLISHED
 from fluidb.papers.batchcond.benchmarks import (
@@ -32,11 +32,6 @@ from naive_batchcond_run import Costs, Rules, run
 RESULTS = Path(__file__).parents[2] / "results" / "batchcond"
 COUNT = 700
 """Inputs of a run: no multiple of any batch size, and fewer than two of the largest."""
-
-
-def kept(name: str) -> dict[tuple[str, str, str], dict[str, str]]:
-    """Rows of an item that stand beside the paper's."""
-    return {(row["quantity"], row["of"], row["at"]): row for row in result_rows(RESULTS, name) if row["paper"]}
 
 
 @cache
@@ -93,11 +88,11 @@ def test_every_run_is_that_of_plain_loops(name):
 
 
 def test_ten_gains_are_within_a_tenth_of_the_paper_s_and_their_means_within_a_twentieth():
-    gains = kept("batchcond_table3")
+    gains = compared_rows(RESULTS, "batchcond_table3")
     assert len(gains) == 12
     for (_, name, _), row in gains.items():
         assert abs(float(row["difference"])) < (5 if name == "geometric mean" else 10), name
-    variance = kept("batchcond_table4")
+    variance = compared_rows(RESULTS, "batchcond_table4")
     for benchmark in BENCHMARKS[:2]:
         assert abs(float(variance["reduction of variance", benchmark.name, "RTX 2080 Ti"]["difference"])) < 5
 
@@ -117,14 +112,15 @@ def test_a_mean_over_calibrated_ratios_of_variance_is_no_prediction():
 def test_windows_and_small_batches_do_what_the_paper_says():
     for name in ("batchcond_fig8", "batchcond_fig9"):
         assert set(verdicts(RESULTS, name)) == {True}
-    limited = kept("batchcond_table5")["gain over LazyBatching, b_max = 32", "BatchCond", "early-exit CNN"]
+    gains = compared_rows(RESULTS, "batchcond_table5")
+    limited = gains["gain over LazyBatching, b_max = 32", "BatchCond", "early-exit CNN"]
     assert limited["paper"] == str(PUBLISHED["others"]["LazyBatching"]["early-exit CNN"])
     assert abs(float(limited["difference"])) < 15
 
 
 def test_the_page_on_alike_inputs_says_what_the_results_say():
     page = " ".join((RESULTS.parents[1] / "docs" / "batchcond.md").read_text().split())
-    parts = kept("batchcond_fig7")
+    parts = compared_rows(RESULTS, "batchcond_fig7")
     alone, on_top = (
         parts["gain over padding", "SimBatch", "geometric mean"],
         parts["gain over SimBatch", "BatchCond", "geometric mean"],

@@ -81,7 +81,7 @@ def test_the_readme_says_how_far_measured_engines_are_off() -> None:
     latencies = [row for row in ITEM.rows if (row.basis, row.quantity) == (PREDICTED, "latency")]
     worst = max(abs(row.difference or 0.0) for row in latencies)
     assert f"ideal times were {min(ideal):.0f} to {max(ideal):.0f} % too short" in page
-    assert f"that it was not fitted to within {math.ceil(worst)} %" in page
+    assert f"times of networks that were not fitted are at most {math.ceil(worst)} % off" in page
 
 
 def test_rows_state_the_operations_of_the_network_that_predicts_them() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import Run, result_rows
+from builders import Run, compared_rows, result_rows
 from fluidb.papers.lab import Lab
 from fluidb.papers.pame import PAPER
 from fluidb.papers.pame.design import all_seeds, fates
@@ -22,25 +22,20 @@ from fluidb.rules.exit_times import moving_on
 RESULTS = Path(__file__).parents[2] / "results" / "pame"
 
 
-def kept(name: str) -> dict[tuple[str, str, str], dict[str, str]]:
-    """Rows of an item that stand beside the paper's."""
-    return {(row["quantity"], row["of"], row["at"]): row for row in result_rows(RESULTS, name) if row["paper"]}
-
-
 def test_what_the_reference_computed_comes_out():
     """Bands of the page that pins the paper down; the tests of the choice of exits have the choice's bands."""
-    latency = kept("pame_fig9")
+    latency = compared_rows(RESULTS, "pame_fig9")
     for task, quantity, low, high in (
         ("ImageNet", "change of the average, all n", -43, -39), ("ImageNet", "change of the tail, all n", -26, -22),
         ("GLUE", "change of the average, all n", -48, -44), ("GLUE", "change of the tail, all n", -40, -34),
     ):  # fmt: skip
         assert low <= float(latency[quantity, task, "mean"]["ours"]) <= high
-    parallel = kept("pame_fig18")
+    parallel = compared_rows(RESULTS, "pame_fig18")
     assert 26 <= float(parallel["throughput gain, all n", "serial", "mean"]["ours"]) <= 38
     gain = [float(parallel["throughput gain, all n", of, "mean"]["ours"]) for of in ("serial", "tau_b = 4")]
     assert 0 < gain[1] - gain[0] < 3
     assert float(parallel["slow samples, n = 16", "tau_b = 4", "ImageNet"]["ours"]) < 2
-    exits = kept("pame_fig10")
+    exits = compared_rows(RESULTS, "pame_fig10")
     for n in (16, 32, 64):
         assert float(exits["first exit is H13", "ImageNet", f"n = {n}"]["ours"]) == 100
 
@@ -80,7 +75,7 @@ def test_the_reason_in_fig_16_counts_right_answers():
 
 
 def test_the_gains_of_the_abstract_stand_beside_ours():
-    gains, accuracy = kept("pame_fig9"), kept("pame_fluid")
+    gains, accuracy = compared_rows(RESULTS, "pame_fig9"), compared_rows(RESULTS, "pame_fluid")
     rows = [row for row in result_rows(RESULTS, "pame_fig9") if row["quantity"] == "change of the average"]
     means = [float(row["ours"]) for row in rows]
     assert len(means) == 9
@@ -114,7 +109,7 @@ def test_what_was_chosen_by_a_figure_is_not_called_a_prediction_of_it():
     for name in {task.device for task in TASKS}:
         source = load_platform(name, kind=Device).sources["load_full"]
         assert source.startswith(("calibrated by PAME, Fig. 18", "as v100-tensorrt")), name
-    exits = kept("pame_fig10")
+    exits = compared_rows(RESULTS, "pame_fig10")
     assert {exits["number of exits", task, "n = 16"]["basis"] for task in ("GLUE", "QNLI")} == {"calibrated"}
 
 

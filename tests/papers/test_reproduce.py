@@ -271,9 +271,8 @@ def test_a_page_loses_no_item_that_only_its_table_tells_of(tmp_path: Path):
 def test_a_folder_of_something_else_is_left_alone(fluidb: Run, tmp_path: Path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "README.md").write_text("# Mine")
-    done = fluidb("reproduce", "table1", "-o", "mine")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "mine: exists already and is no folder of `fluidb reproduce`" in done.stderr
+    (line,) = lines(fluidb("reproduce", "table1", "-o", "mine"))
+    assert "mine: exists already and is no folder of `fluidb reproduce`" in line
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["README.md"]
 
 

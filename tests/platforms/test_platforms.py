@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from builders import COMPILED, DATA, POCKET, TINY, edited, edits
+from builders import COMPILED, DATA, POCKET, TINY, edited, edits, lines
 from fluidb.dse.npu.options import SearchOptions
 from fluidb.dse.npu.resources import Limits
 from fluidb.dse.npu.search import search
@@ -231,9 +231,8 @@ def test_every_fault_of_a_foreign_file_at_once(tmp_path):
 )
 def test_a_refused_import_leaves_nothing(fluidb, tmp_path, arguments, expected):
     (tmp_path / "there.toml").write_text("mine")
-    done = fluidb("platforms", "import", *arguments, *([] if "-o" in arguments else ["-o", "out.toml"]))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"fluidb: {expected}"), done.stderr
+    found = lines(fluidb("platforms", "import", *arguments, *([] if "-o" in arguments else ["-o", "out.toml"])))
+    assert found[0].startswith(f"fluidb: {expected}")
     assert [path.name for path in tmp_path.iterdir()] == ["there.toml"]
     assert (tmp_path / "there.toml").read_text() == "mine"
 
@@ -259,12 +258,9 @@ def test_what_is_written_reads_back(tmp_path, name):
 
 def test_a_file_of_another_kind_is_one_fault(fluidb):
     """A network in place of a board, as when the two are exchanged: that its keys differ is no fault of the user."""
-    done = fluidb("dse", POCKET, TINY)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"fluidb: {POCKET}: schema: expected 'fluidb.network/1', found \"fluidb.platform/1\"; "
-        "give a file of the expected kind\n"
-    )
+    (line,) = lines(fluidb("dse", POCKET, TINY))
+    found = "schema: expected 'fluidb.network/1', found \"fluidb.platform/1\"; give a file of the expected kind"
+    assert line == f"fluidb: {POCKET}: {found}"
 
 
 def test_check(fluidb, tmp_path):
@@ -277,6 +273,4 @@ def test_check(fluidb, tmp_path):
     assert (content["schema"], content["dsps"]) == ("fluidb.platform-check-output/1", 24)
     assert len(content["unsourced"]) == 13
     (tmp_path / "bad.toml").write_text("".join(f"key{i} = 1\n" for i in range(30)))
-    done = fluidb("platforms", "check", "bad.toml")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("unknown key") == 30
+    assert sum("unknown key" in line for line in lines(fluidb("platforms", "check", "bad.toml"))) == 30

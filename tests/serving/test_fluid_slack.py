@@ -126,9 +126,9 @@ def test_fluidb_s_launches_with_late_requests_last_never_violate_more(workload):
     assert np.sort(slack.finish_s).tolist() == np.sort(fluid.finish_s).tolist()  # the same launches
 
 
-def flood(count: int, slo_s: float = 2.5):
+def flood(count: int):
     """Five at once, and some come too late; then two that can be saved, just in time, again and again."""
-    return trace_of([0.0] * 5 + [2.0 * (k // 2) for k in range(2, count)], slo_s)
+    return trace_of([0.0] * 5 + [2.0 * (k // 2) for k in range(2, count)], 2.5)
 
 
 def test_without_turns_a_late_request_starves_and_with_them_it_does_not():

@@ -253,6 +253,7 @@ def test_other_commands_say_what_to_do_with_such_a_file(fluidb: Run, folder: Pat
             "a: network: expected it, as designs for zc706 are searched, found a table only",
         ),
         (("capacity", "n.toml", "--require", "p99[a] <= 1s", "--clients", "1..4"), "--clients: expected none beside"),
+        (("capacity", "n.toml", "--require", "p99[a] <= 1s", "--count", "9"), "--count: expected none beside"),
         (("serve-sim", "n.toml", "--trace", "t.csv"), "leave out one of the two"),
     ):
         done = fluidb(*asked)

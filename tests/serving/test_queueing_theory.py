@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import COMPILED, SEEDS, assert_mean, table_of, trace_of, traffic_of
+from builders import COMPILED, SEEDS, assert_mean, mean_latencies, table_of, trace_of, traffic_of
 from fluidb.serving import find_policy, simulate, summarise
 from fluidb.traffic import poisson, prepare
 
 COUNT = 40_000 if COMPILED else 8_000
 
 
-def mean_latencies(table, rate_per_s: float, rates: list[float]) -> np.ndarray:
-    """Mean latency of one run for each seed, under the serial policy."""
-    means = []
-    for seed in SEEDS:
-        traffic = prepare(poisson(rate_per_s, COUNT, seed), rates, slo_s=1, seed=seed)
-        means.append(simulate(table, traffic, find_policy("serial")).latency_s.mean())
-    return np.array(means)
-
-
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_serial_without_exits_is_an_M_D_1_queue(load):
     service_s = 0.05
     expected = service_s + load * service_s / (2 * (1 - load))
-    assert_mean(mean_latencies(table_of([[service_s]]), load / service_s, [1.0]), expected)
+    assert_mean(mean_latencies(table_of([[service_s]]), load / service_s, COUNT), expected)
 
 
 def test_serial_with_exits_is_an_M_G_1_queue():
@@ -35,7 +26,7 @@ def test_serial_with_exits_is_an_M_G_1_queue():
     rate_per_s = 0.7 / mean
     expected = mean + rate_per_s * square / (2 * (1 - 0.7))
     table = table_of([[time] for time in stage_s], rates)
-    assert_mean(mean_latencies(table, rate_per_s, rates), expected)
+    assert_mean(mean_latencies(table, rate_per_s, COUNT), expected)
 
 
 @pytest.mark.parametrize("policy", ["serial", "fluid"])

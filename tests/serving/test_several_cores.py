@@ -8,7 +8,16 @@ from dataclasses import replace
 import naive_cores as naive
 import numpy as np
 import pytest
-from builders import COMPILED, SEEDS, assert_mean, everybody, scheduler_of, table_of, trace_of, traffic_of
+from builders import (
+    COMPILED,
+    assert_mean,
+    everybody,
+    mean_latencies,
+    scheduler_of,
+    table_of,
+    trace_of,
+    traffic_of,
+)
 from fluidb.formats import InputError
 from fluidb.papers.hardware.cores import slowdown
 from fluidb.serving import find_policy, simulate, summarise
@@ -17,7 +26,6 @@ from fluidb.serving.policies import go_on, launch
 from fluidb.serving.state import BETWEEN, DISPATCH
 from fluidb.tables.hardware import Cores
 from fluidb.tables.latency import LatencyTable
-from fluidb.traffic import poisson, prepare
 from test_networks import random_admission, random_requests, traffic_with
 
 CASES = int(os.environ.get("FLUIDB_CORES_CASES", "60" if COMPILED else "15"))
@@ -125,16 +133,6 @@ def exponential() -> tuple[list[list[float]], list[float]]:
     return [[time_s] for time_s in np.diff(ends_s, prepend=0.0).tolist()], rates.tolist()
 
 
-def mean_latencies(table: LatencyTable, spec: str, rate_per_s: float) -> np.ndarray:
-    """Mean latency of one run for each seed."""
-    rates = [row.rate for row in table.exits]
-    means = []
-    for seed in SEEDS:
-        traffic = prepare(poisson(rate_per_s, COUNT, seed), rates, slo_s=1, seed=seed)
-        means.append(simulate(table, traffic, find_policy(spec)).latency_s.mean())
-    return np.array(means)
-
-
 def erlang_c(servers: int, load: float) -> float:
     """Probability that a request waits, of a number of servers at a load each: Erlang, 1917."""
     offered = servers * load
@@ -151,7 +149,7 @@ def test_a_shared_queue_without_words_is_an_M_M_2_queue(load: float):
     expected = 1 + erlang_c(2, load) / (2 * (1 - load))
     for kinds in ([stage_s], [stage_s, stage_s]):
         table = cores_of(kinds, [0, len(kinds) - 1], rates=rates)
-        assert_mean(mean_latencies(table, "serial", 2 * load), expected)
+        assert_mean(mean_latencies(table, 2 * load, COUNT), expected)
 
 
 def shortest_queue(load: float, most: int = 40) -> float:
@@ -180,7 +178,7 @@ def test_join_the_shortest_of_two_queues(load: float, expected: float):
     assert shortest_queue(load, 25) == pytest.approx(expected, abs=2e-3)
     stage_s, rates = exponential()
     table = cores_of([stage_s], [0, 0], rates=rates)
-    assert_mean(mean_latencies(table, "serial:dispatch=shortest", 2 * load), expected)
+    assert_mean(mean_latencies(table, 2 * load, COUNT, "serial:dispatch=shortest"), expected)
 
 
 def test_least_work_left_of_known_times_is_one_queue():

@@ -167,7 +167,7 @@ def test_a_constraint_that_is_no_accuracy_is_refused_with_its_row(asked):
     with pytest.raises(InputError) as refused:
         simulate(table, traffic, find_policy("serial"))
     assert list(refused.value.faults) == [
-        f"trace: row 2: min_accuracy: expected an accuracy from 0 to 1, found {asked:g} (and 1 more rows)"
+        f"trace: row 2: min_accuracy: expected an accuracy from 0 to 1, found {asked:g} (and 1 more row)"
     ]
 
 

@@ -124,8 +124,9 @@ def blocking(servers: int, places: int, load: float) -> float:
     return weights[-1] / sum(weights)
 
 
-def exponential_service(count: int, service_s: float, seed: int, steps: int = 100):
+def exponential_service(count: int, service_s: float, seed: int):
     """A table, and requests at time 0: a geometric number of short steps is nearly exponential, and memoryless."""
+    steps = 100
     drawn = np.minimum(np.random.default_rng(seed).geometric(1 / steps, count), 30 * steps)
     return repeating([[service_s / steps]], 30 * steps), replace(offline(count), steps=drawn)
 

@@ -186,7 +186,7 @@ def test_nobody_is_faster_than_saturation(policy):
 @pytest.mark.parametrize("policy", ["serial", "lazy", "fluid", "batchcond:similar=width"])
 def test_nobody_is_faster_than_saturation_at_widths_and_steps_of_their_own(policy):
     stage_s, rates, count = [[0.02, 0.03, 0.05], [0.03, 0.04, 0.06]], [0.4, 0.6], 2000
-    table = with_variants(stage_s, widths=[9.0, 6.0, 3.0], exits=repeating_exits(stage_s, rates, 5))
+    table = with_variants(stage_s, widths=[9.0, 6.0, 3.0], exits=repeating_exits(stage_s, rates))
     columns = parse_columns(width="shares:2=0.3,3=0.2,5=0.3,9=0.2", steps="ratio=0.5,absolute=1,high=5")
     trace = add_columns(poisson(1e6, count, 0), 0, columns)
     rate = saturation_rate(ServedNetwork(table=table), columns=columns)
@@ -198,7 +198,7 @@ def test_nobody_is_faster_than_saturation_at_widths_and_steps_of_their_own(polic
 def test_saturation_is_that_of_each_request_by_itself():
     """A stage is cheapest at any width from the request's own up, and in any of the batch sizes."""
     widths, rates = [9.0, 6.0, 3.0], [0.4, 0.6]
-    table = with_variants([[0.02, 0.03], [0.03, 0.05]], widths=widths, exits=repeating_exits([[1], [1]], rates, 5))
+    table = with_variants([[0.02, 0.03], [0.03, 0.05]], widths=widths, exits=repeating_exits([[1], [1]], rates))
     assert table.stage_s is not None
     table.stage_s[-1][-1][:] = 9.0, 9.0  # the last stage at the least width: slower than at a wider
     columns = parse_columns(width="shares:2=0.3,3=0.2,5=0.3,9=0.2", steps="ratio=0.5,high=5")
@@ -233,10 +233,10 @@ def test_saturation_counts_steps_and_the_largest_width():
     assert saturation_rate(wide) == saturation_rate(ServedNetwork(table=table_of(stage_s)))
 
 
-def repeating_exits(stage_s, rates, steps):
-    """The exits of a network with these rates, whose last stage runs up to a number of times."""
+def repeating_exits(stage_s, rates):
+    """The exits of a network with these rates, whose last stage runs up to five times."""
     *before, last = table_of(stage_s, rates).exits
-    return [*before, last.model_copy(update={"steps": steps})]
+    return [*before, last.model_copy(update={"steps": 5})]
 
 
 def test_policies_that_need_predictions_have_them():
@@ -416,15 +416,14 @@ def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: 
     ):
         assert lines(fluidb(*common, "--require", "mean <= 1s", *more)) == [f"fluidb: {fault}"]
 
-    done = fluidb("capacity", "nowhere", "--slo", "1s", "--require", "mean <= 1")
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert len(lines(fluidb("capacity", "nowhere", "--slo", "1s", "--require", "mean <= 1"))) == 1
     assert list(tmp_path.iterdir()) == []
 
 
 def test_requests_are_those_of_the_single_commands(fluidb: Run, tmp_path: Path) -> None:
     """A figure at a rate is the mean of the figures of ``serve-sim`` over ``trace poisson`` and ``trace add``."""
     stage_s = [[0.02, 0.03], [0.03, 0.04]]
-    table = with_variants(stage_s, widths=[9.0, 3.0], exits=repeating_exits(stage_s, [0.4, 0.6], 5))
+    table = with_variants(stage_s, widths=[9.0, 3.0], exits=repeating_exits(stage_s, [0.4, 0.6]))
     write_table(table, tmp_path / "latency.json")
     drawn = {"width": "shares:2=0.5,9=0.5", "steps": "ratio=1,absolute=1,high=5", "predict_width": 0.6}
     drawn["slo"] = "shares:250ms=0.7,2s=0.3"
@@ -477,7 +476,5 @@ def test_an_objective_that_all_share_is_one_however_it_is_written(fluidb: Run, t
     ],
 )
 def test_columns_that_change_nothing_are_refused(fluidb: Run, tiny_design: Path, options, fault) -> None:
-    done = fluidb("capacity", tiny_design, "--slo", "1s", "--require", "mean <= 1s", *options)
-    assert done.returncode == 2
-    (line,) = lines(done)
+    (line,) = lines(fluidb("capacity", tiny_design, "--slo", "1s", "--require", "mean <= 1s", *options))
     assert line.startswith(f"fluidb: {fault}")

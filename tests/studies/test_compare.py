@@ -295,6 +295,7 @@ def test_clients_that_wait_are_points_of_the_grid(fluidb: Run, tmp_path: Path) -
     text = fluidb("compare", path, "-o", "d", "--plot", "p.svg").stdout
     assert "clients that wait for their answers, think time exponential:100us" in text
     assert "6 clients" in text
+    assert " 1 client " in text
     assert " none " in text
     assert fluidb("compare", path, "-o", "d", "--against", "d/compare.json").returncode == 0
     one, six = read_comparison(tmp_path / "d" / "compare.json").points[:2]

@@ -1426,7 +1426,9 @@ def test_platforms_that_a_plan_cannot_take(asking: Run) -> None:
     (line,) = lines(asking("plan", TINY, "sushi-u50", *more))
     assert "expected a SuperNet, whose SubNets share weights, found a network; to keep weights of one" in line
     (line,) = lines(asking("plan", TINY, *more))
-    assert line.startswith("fluidb: platforms: expected at least one, found none; state it, or name a scenario")
+    assert line.startswith(
+        "fluidb: platforms: expected at least one, found none; state it, e.g. zc706, or name a scenario"
+    )
 
 
 def test_every_setting_of_an_exit_lets_some_samples_leave() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import Run, table_of, traffic_of
+from builders import Run, lines, table_of, traffic_of
 from fluidb.formats import InputError
 from fluidb.serving import Requests, find_policy, serve, simulate, summarise
 from fluidb.studies import sweep_thresholds
@@ -212,6 +212,10 @@ FAULTS = {
         [*SWEEP, "t.csv", "--samples", "s.csv", "--thresholds", "0.9..0.1"],
         "--thresholds: expected the lower threshold",
     ),
+    "a threshold twice": (
+        [*SWEEP, "t.csv", "--slo", "1s", "--samples", "s.csv", "--thresholds", "0.5,0.7,0.5"],
+        "--thresholds: expected each threshold once, found 0.5 twice",
+    ),
     "sweep without objective": ([*SWEEP, "t.csv", "--samples", "s.csv"], "--slo: expected a latency objective"),
 }
 
@@ -224,13 +228,17 @@ def test_a_fault_is_one_clear_line(fluidb: Run, tmp_path, tiny_design, case):
     np.savez(tmp_path / "other.npz", confidence=np.zeros((2, 3)), correct=np.ones((2, 4)))
     before = sorted(tmp_path.rglob("*"))
     arguments, expected = FAULTS[case]
-    done = fluidb(*[tiny_design if argument == "DESIGN" else argument for argument in arguments])
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("fluidb: ")
-    assert "Traceback" not in line
+    (line,) = lines(fluidb(*[tiny_design if argument == "DESIGN" else argument for argument in arguments]))
     assert re.search(expected, line), line
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_network_without_early_exits_has_no_threshold_to_sweep():
+    trace = Trace(np.arange(2), np.arange(2.0), correct=np.array([[True], [False]]))
+    with pytest.raises(
+        InputError, match="^network: expected early exits, at which thresholds hold, found only the end"
+    ):
+        sweep_thresholds(table_of([[1.0]]), Requests(trace=trace, slo_s=9.0), "fluid")
 
 
 def test_a_network_with_one_exit_from_trace_to_summary():

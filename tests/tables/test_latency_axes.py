@@ -110,8 +110,8 @@ def test_columns_that_do_not_fit_the_table_are_refused_by_row():
     with pytest.raises(InputError) as refused:
         simulate(table, traffic_of(trace, np.array([1, 1]), 1.0), find_policy("serial"))
     assert list(refused.value.faults) == [
-        "trace: row 1: steps: expected at most 1, how often the last stage runs, found 4 (and 1 more rows)",
-        "trace: row 1: width: expected at most 8, the widest of the table, found 9 (and 1 more rows)",
+        "trace: row 1: steps: expected at most 1, how often the last stage runs, found 4 (and 1 more row)",
+        "trace: row 1: width: expected at most 8, the widest of the table, found 9 (and 1 more row)",
     ]
 
 

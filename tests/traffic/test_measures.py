@@ -32,10 +32,6 @@ RATES = [0.2, 0.3, 0.5]
 ENTROPIES = np.array([[0.1, 0.4], [0.4, 0.0], [2.0, 0.4], [0.5, 0.5]])
 
 
-def entropies_of(values: np.ndarray) -> Samples:
-    return Samples(ENTROPY.to_array(values), np.ones((len(values), values.shape[1] + 1), dtype=bool), measure=ENTROPY)
-
-
 def test_a_sample_leaves_where_its_entropy_is_at_most_the_threshold():
     trace = replace(trace_of([0.0, 1.0, 2.0, 3.0]), confidences=-ENTROPIES, measure=ENTROPY)
     cases: tuple[tuple[Any, list[int], str], ...] = (

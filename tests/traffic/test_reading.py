@@ -83,6 +83,6 @@ def test_faults_in_pieces_name_row_and_count(tmp_path):
         read_trace(path)
     assert caught.value.faults == (
         f'{path}: row 65 (line 66): exit: expected an exit, counted from 1, found "9999999"',
-        f'{path}: row 65 (line 66): request_id: expected a new id, found "63" (and 1 more rows)',
+        f'{path}: row 65 (line 66): request_id: expected a new id, found "63" (and 1 more row)',
         f'{path}: row 65 (line 66): arrival_s: expected no earlier arrival than the row before, found "15"',
     )

@@ -29,6 +29,7 @@ class ImportOptions:
     delimiter: str | None = None  # between the columns; a comma if absent
     seed: int | None = None  # of arrivals that are drawn; 0 if absent
     zero: str | None = None  # time zero on the file's clock, as the file writes times; the first arrival if absent
+    slo_unit: str | None = None  # of objectives, a key of ``times.UNITS``; ``unit`` if absent, seconds with timestamps
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def _layout(options: ImportOptions, *, counted: bool = False) -> Layout:
     if not columns.get("arrival"):
         faults.append("columns: expected the column with the arrivals, found none; add arrival=NAME")
     if counted and columns.keys() != {"arrival", "count"}:
-        faults.append("columns: expected arrival=NAME,count=NAME, the begin of each interval and its requests")
+        faults.append("columns: expected arrival=NAME,count=NAME, the beginning of each interval and its requests")
     if not counted and "count" in columns:
         faults.append("columns: expected no count; intervals with counts are of the format counts")
     if "slo" in columns and "deadline" in columns:
@@ -85,6 +86,10 @@ def _layout(options: ImportOptions, *, counted: bool = False) -> Layout:
     if options.unit not in units:
         unit = f'"{options.unit}"' if options.unit is not None else "none"
         faults.append(f"unit: expected the unit of the times, one of {', '.join(units)}, found {unit}")
+    if options.slo_unit is not None and "slo" not in columns:
+        faults.append("slo_unit: expected slo=NAME among the columns, found none; leave it out")
+    if options.slo_unit is not None and options.slo_unit not in UNITS:
+        faults.append(f'slo_unit: expected a unit of objectives, one of {", ".join(UNITS)}, found "{options.slo_unit}"')
     if faults:
         raise InputError(faults)
     return Layout(
@@ -92,6 +97,7 @@ def _layout(options: ImportOptions, *, counted: bool = False) -> Layout:
         options.unit or "",
         identity=columns.get("id"),
         slo=columns.get("slo"),
+        slo_unit=options.slo_unit or ("s" if options.unit == ISO else options.unit) or "",
         exit=columns.get("exit"),
         deadline=columns.get("deadline"),
         more={name: columns[name] for name in MORE if name in columns},
@@ -117,6 +123,7 @@ def _delimited(tally: Tally, options: ImportOptions) -> ImportedRows:
 
 
 _DESCRIBED = ("columns", "unit", "zero")
+_REQUESTS = (*_DESCRIBED, "slo_unit")
 _UTC = "ISO 8601 timestamps, UTC where they name no zone; no leap seconds"
 
 IMPORTERS: dict[str, TraceImporter] = {
@@ -137,13 +144,13 @@ IMPORTERS: dict[str, TraceImporter] = {
     "mlperf": TraceImporter(
         "microseconds; a sample arrives when it is scheduled", _laid_out(loadgen.samples, loadgen.MLPERF)
     ),
-    "csv": TraceImporter("", _delimited, takes=(*_DESCRIBED, "delimiter")),
+    "csv": TraceImporter("", _delimited, takes=(*_REQUESTS, "delimiter")),
     "counts": TraceImporter(
         "counts by interval; arrivals uniformly at random within the interval",
         _counted,
         takes=(*_DESCRIBED, "delimiter", "seed"),
     ),
-    "jsonl": TraceImporter("", lambda tally, options: read_rows(objects, _layout(options), tally), takes=_DESCRIBED),
+    "jsonl": TraceImporter("", lambda tally, options: read_rows(objects, _layout(options), tally), takes=_REQUESTS),
 }
 """Every format, by the name that a user gives; ``docs/traffic.md`` describes each.
 

@@ -16,7 +16,7 @@ from ..columns import Column, Name, Number, Parsed, collect, repeated
 from ..reading import EXIT, NETWORK, REQUEST_ID
 from ..request_columns import REQUEST_COLUMNS, SLO
 from ..rows import Source, Tally, more
-from ..times import ISO, MAX_ARRIVAL_S, UNITS, Times, expected, join, read_times, subtract, to_seconds
+from ..times import MAX_ARRIVAL_S, UNITS, Times, expected, join, read_times, subtract, to_seconds
 from ..trace import Trace
 
 MAX_GAP_S = 1e8
@@ -44,10 +44,11 @@ class Layout:
     arrival: str
     unit: str  # unit of all times in the file, a key of ``times.UNITS``; or ``times.ISO``
     duration: str | None = None  # column with a duration that ends at ``arrival``
-    # columns with a whole number that names the request, with its latency objective (in seconds where the unit is
-    # ``times.ISO``), and with the exit, from 1, at which it leaves
+    # columns with a whole number that names the request, with its latency objective, and with the exit, from 1, at
+    # which it leaves
     identity: str | None = None
     slo: str | None = None
+    slo_unit: str = "s"  # unit of latency objectives, a key of ``times.UNITS``
     exit: str | None = None
     deadline: str | None = None  # column with the time by which a request wants its answer, on the clock of arrivals
     more: Mapping[str, str] = field(default_factory=dict)  # columns of the file by the columns of a trace they hold
@@ -102,13 +103,13 @@ def _until(deadlines: Times, times: Times, lines: Ints, tally: Tally) -> Floats:
 
 def _columns(layout: Layout) -> dict[str, Column]:
     """The columns that are read, by what they are: times, or a column of a :class:`Trace`."""
-    times, slo_unit = partial(read_times, unit=layout.unit), "s" if layout.unit == ISO else layout.unit
+    times = partial(read_times, unit=layout.unit)
     spans = _spans(layout.unit, 0, MAX_GAP_S, "not negative", whole=layout.intervals)
     read = {
         "arrival": (layout.arrival, spans if layout.intervals else (expected(layout.unit), times)),
         "duration": (layout.duration, spans),
         "request_id": (layout.identity, (REQUEST_ID.expected, REQUEST_ID.parse)),
-        "slo_s": (layout.slo, _spans(slo_unit, 1e-12, MAX_ARRIVAL_S, "above 0")),
+        "slo_s": (layout.slo, _spans(layout.slo_unit, 1e-12, MAX_ARRIVAL_S, "above 0")),
         "exits": (layout.exit, (EXIT.expected, EXIT.parse)),
         "deadline": (layout.deadline, (expected(layout.unit), times)),
         "count": (layout.count, (COUNT.expected, COUNT.parse)),

@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ....formats import InputError
 from ...schema import MAX_EXITS
-from .bodies import reads_of, rename_inside
+from .bodies import graphs_of, reads_of, rename_inside
 from .file import Start
 from .foreign import OWN
 from .labels import brief, label
@@ -134,7 +134,7 @@ class Paths:
         """Rename what the branches of an If make, where another graph uses the name, and keep their weights."""
         if not is_if(node):
             return
-        branches = [attribute.g for attribute in node.attribute if attribute.type == AttributeProto.GRAPH]
+        branches = graphs_of(node)
         if (
             len(branches) != 2
             or len(node.input) != 1

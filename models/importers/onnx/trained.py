@@ -18,7 +18,7 @@ from ....formats.array_types import Floats
 from ...lowering import windows
 from ..names import LayerNames
 from .cut import read_stages
-from .labels import brief, label
+from .labels import attributes_of, brief, label
 from .layers import Map, TrainedExit, TrainedLayer, TrainedNetwork
 
 SAME = {"Dropout", "Identity"}
@@ -126,7 +126,7 @@ class _WeightReader:
 
     def take(self, node: onnx.NodeProto, active: list[str]) -> _Held:
         """What the output of a node holds."""
-        attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+        attributes = attributes_of(node)
         held = self.held[active[0]]
         if any(self.held[name].softmax for name in active) and node.op_type not in SAME:
             raise ValueError("expected a Softmax at the end of an exit only")

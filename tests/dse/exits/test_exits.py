@@ -228,6 +228,8 @@ def changed(samples: Samples, **parts: Any) -> Samples:
         (ExitGoal(0), "batch: expected 1 to 64, the largest batch of the table, found 0"),
         (ExitGoal(16, precision=1.01), "precision: expected more than 0 % and at most 100 %, found 101 %"),
         (ExitGoal(16, precision=0.0), "precision: expected more than 0 % and at most 100 %, found 0 %"),
+        (ExitGoal(16, precision=0.0, guard="bound"), "precision: expected more than 0 % and at most 100 %, found 0 %"),
+        (ExitGoal(16, guard=1.5), "guard: expected more than 0 % and at most 100 %, found 150 %"),
         (ExitGoal(16, guard=0.98), "guard: expected at least the precision, 99 %, found 98 %"),
         (ExitGoal(16, slow=1.0), "slow: expected 0 % to less than 100 %, found 100 %"),
         (ExitGoal(16, width=17), "width: expected 1 to the batch size, 16, found 17"),
@@ -297,7 +299,9 @@ def test_a_precision_that_is_kept_since_nobody_leaves_is_not_told_as_kept(tmp_pa
     write_samples(Samples(unsure, wrong), tmp_path / "log.npz", replace=True)
     shown = fluidb(*common).stdout
     assert shown.count("no sample is sure enough to leave") == 9
-    assert shown.count("no thresholds keep more than 99.00 %") == 1
+    assert shown.count("no thresholds keep more than 99.00 % with 95 % confidence") == 1
+    shown = fluidb(*common, "--guard", "none").stdout
+    assert shown.count("no thresholds keep more than 99.00 %\n") == 1
 
 
 def test_a_target_of_another_kind_is_one_clear_line(tmp_path: Path, fluidb: Run, tiny_design: Path) -> None:

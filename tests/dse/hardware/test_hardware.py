@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import COMPILED, POCKET, ROOT, TINY, Run, tool
+from builders import COMPILED, POCKET, ROOT, TINY, Run, lines, tool
 from fluidb.dse import Overlap, SearchOptions, read_design, search, tabulate_design, write_design, write_latency
 from fluidb.dse.hardware.registers import Register
 from fluidb.dse.hardware.write import BUS_WORDS, header_text, write_hardware
@@ -298,9 +298,7 @@ def test_hostile_names_stay_in_comments(hostile_design: Path, tmp_path: Path) ->
 
 def fault(fluidb: Run, *arguments: object) -> str:
     """The one line that a wrong call prints."""
-    done = fluidb("hardware", *arguments)
-    (line,) = done.stderr.splitlines()
-    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = lines(fluidb("hardware", *arguments))
     return line
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
-from builders import POCKET, TINY, paper_options
+from builders import POCKET, TINY, lines, paper_options
 from fluidb.dse import Batching, Tile, search, tabulate_design, tabulate_latency
 from fluidb.dse.npu.choices import Overlap
 from fluidb.dse.npu.costs import layer_costs
@@ -106,7 +106,5 @@ def test_a_pass_of_centuries_is_a_fault_of_one_line(fluidb, tmp_path):
     board = Path(POCKET).read_text()
     (tmp_path / "slow.toml").write_text(re.sub(r"(?m)^clock_mhz = .*$", "clock_mhz = 0.000001", board))
     assert fluidb("dse", "vast.toml", "slow.toml", "-o", "vast", "--b-max", 1).returncode == 0
-    done = fluidb("latency", "vast")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("fluidb: design.json: expected a pass of at most 1e+09 s, found")
-    assert done.stderr.count("\n") == 1
+    (line,) = lines(fluidb("latency", "vast"))
+    assert line.startswith("fluidb: design.json: expected a pass of at most 1e+09 s, found")

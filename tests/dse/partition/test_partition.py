@@ -197,8 +197,8 @@ def test_no_rule_beats_the_optimal_one(start: int):
             assert optimal <= searched(file, cluster, str(rule)).average_s * (1 + 1e-9)
 
 
-def drawn_search(seed: int, rule: FusionRule = FusionRule.OPTIMAL) -> tuple[Partitioner, Costs]:
-    rng = np.random.default_rng(seed)
+def drawn_search(seed: int) -> tuple[Partitioner, Costs]:
+    rng, rule = np.random.default_rng(seed), FusionRule.OPTIMAL
     file = naive.draw_network(rng, exits=False, parts=2, height=6)
     search = Partitioner(cut_into_rows(file, naive.PATH), naive.draw_cluster(rng, most=2), PartitionOptions(rule=rule))
     return search, search.planned(search.names)[0]

@@ -61,12 +61,12 @@ def tabulated(name: str, chip: Accelerator, *, side: int | None = None, **option
     return find_subgraphs(family(name, side), chip, SubGraphOptions(columns=1, **options))
 
 
-def saved(table: SubGraphTable, state: int = 1) -> list[float]:
-    return [100 * (1 - row[state] / row[0]) for row in table.time_s]
+def saved(table: SubGraphTable) -> list[float]:
+    return [100 * (1 - row[1] / row[0]) for row in table.time_s]
 
 
-def saved_off_chip(table: SubGraphTable, state: int = 1) -> list[float]:
-    return [100 * (1 - row[state] / row[0]) for row in table.off_chip_bytes]
+def saved_off_chip(table: SubGraphTable) -> list[float]:
+    return [100 * (1 - row[1] / row[0]) for row in table.off_chip_bytes]
 
 
 # the paper's bands
