@@ -67,8 +67,8 @@ class _FlatFile(_Resources):
         return _File(device=_Device(name=self.name), resources=resources, system=system)
 
 
-def _read(path: Path) -> _File:
-    """A platform file in one of its two forms."""
+def _read(path: Path, name: str | None) -> _File:
+    """A platform file in one of its two forms; a name that the user states need not be in it."""
     if path.suffix.lower() not in {".json", ".yaml", ".yml"}:
         return read_toml(_File, path)
     try:
@@ -78,7 +78,8 @@ def _read(path: Path) -> _File:
     if not isinstance(content, dict) or not {*_FlatFile.model_fields, "constraints"} & set(content):
         raise InputError(f"{path}: expected {READ}; found JSON without any of their keys")
     given = content.pop("constraints", {})
-    return validate(_FlatFile, content | (given if isinstance(given, dict) else {}), path).sections
+    named = {} if name is None else {"name": name}
+    return validate(_FlatFile, named | content | (given if isinstance(given, dict) else {}), path).sections
 
 
 def import_platform(
@@ -89,7 +90,7 @@ def import_platform(
     check_import(path)
     if name is not None:
         NAME.check(name, where="name: ")
-    file = _read(path)
+    file = _read(path, name)
     resources, system = file.resources, file.system
     origin = f"fpgaConvNet platform {path.name}"
     memory = f"BRAM {resources.BRAM} blocks * {BLOCK_KBIT} Kb"

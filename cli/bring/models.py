@@ -258,7 +258,7 @@ def _dimension(text: str) -> tuple[str, int]:
     from ...formats import InputError
 
     name, _, size = text.rpartition("=")
-    if not name or not re.fullmatch("[0-9]{1,9}", size) or int(size) < 1:
+    if not name or not re.fullmatch("[0-9]{1,9}", size):
         raise InputError(f'dims: expected NAME=SIZE, such as batch=1, found "{text}"')
     return name, int(size)
 

@@ -461,6 +461,28 @@ def test_optional_inputs_and_outputs_may_be_left_out(tmp_path):
     assert imported(path)[1].gemms == [Gemm(36, 4, 4)]
 
 
+def test_empty_parts_of_a_tensor_are_left_out(tmp_path):
+    """What ``torch.roll`` by 0 becomes: the empty half in front of the whole tensor."""
+    text = """g (float[1,8,7] x) => (float[1,8,4] y) {
+        s = Constant <value_ints=[0,8]> () a, b = Split <axis=1> (x, s) c = Relu (a)
+        m = ReduceMean <noop_with_empty_axes=1> (b, none) r = Concat <axis=1> (c, m) y = MatMul (r, w) }"""
+    assert found(tmp_path, text, {"w": (7, 4), "none": (0,)}) == {"m": 56 + 56, "y": Gemm(8, 7, 4)}
+
+
+@pytest.mark.parametrize(("before", "macs"), [(0, 2 * 4 * 1), (3, 2 * 4 * 4)])
+def test_a_cache_may_be_empty(tmp_path, before, macs):
+    text = """g (float[1,H,past,4] cache, float[1,2,1,4] k) => (float[1,H,1,all] y) {
+        c = Concat <axis=2> (cache, k) t = Transpose <perm=[0,1,3,2]> (c) y = MatMul (k, t) }"""
+    assert imported(save(tmp_path, text), dims={"H": 2, "past": before})[1].macs == macs
+
+
+@pytest.mark.parametrize(("size", "fault"), [(0, "only inputs of size 0"), (-1, "dimension 0 is open")])
+def test_a_sample_of_nothing_is_refused(tmp_path, size, fault):
+    path = save(tmp_path, "g (float[N,7] x) => (float[N,4] y) { y = MatMul (x, w) }", {"w": (7, 4)})
+    with pytest.raises(InputError, match=fault):
+        imported(path, dims={"N": size})
+
+
 def test_an_embedding_reads_its_indices_and_as_many_rows(tmp_path):
     text = "g (int64[1,9] ids) => (float[1,9,5] y) { e = Gather (table, ids) y = MatMul (e, w) }"
     weights = {"table": (1000, 7), "w": (7, 5)}

@@ -86,6 +86,31 @@ SIMPLE: dict[str, Any] = {
             a = MatMul (x, u) one = Constant <value_floats=[1.0]> () c = CastLike (one, a) s = Shape (a)
             e = Expand (c, s) m = Mul (a, e) y = MatMul (m, v) }""", 15, 1, {"u": (3, 4), "v": (4, 5)},
         2 * 12 + 2 * 20),
+    "constants that sizes make, as timm's bilinear attention": (
+        """g (float[1,8,8] x) => (float[1,8,3] y) {
+            a = MatMul (x, u) z = Constant <value_ints=[0]> () s = Squeeze (a, z) e = EyeLike (s)
+            r = RandomNormalLike (a) n = RandomUniform <shape=[1,8,8]> () eight = Constant <value_int=8> ()
+            h = HannWindow (eight) b = Add (a, r) c = Mul (b, n) d = Mul (c, h) i = MatMul (d, e)
+            y = MatMul (i, v) }""", 17, 1, {"u": (8, 8), "v": (8, 3)}, 8 * 8 * (8 + 8 + 3)),
+    "patches that are put together, as fold": (
+        """g (float[1,40,16] x) => (float[1,6,4,4] y) {
+            s = Constant <value_ints=[5,5]> () k = Constant <value_ints=[2,2]> () a = Col2Im (x, s, k)
+            m = Constant <value_ints=[4,4]> () c = CenterCropPad <axes=[2,3]> (a, m) y = Conv (c, w) }""", 18, 1,
+        {"w": (6, 10, 1, 1)}, 16 * 10 * 6),
+    "a grid that a network turns": (
+        """g (float[1,12] x) => (float[1,6,8,8] y) {
+            t = MatMul (x, v) r = Constant <value_ints=[1,2,3]> () m = Reshape (t, r)
+            s = Constant <value_ints=[1,2,8,8]> () a = AffineGrid (m, s)
+            b = Transpose <perm=[0,3,1,2]> (a) y = Conv (b, w) }""", 20, 1,
+        {"v": (12, 6), "w": (6, 2, 1, 1)}, 12 * 6 + 64 * 2 * 6),
+    "Scatter, as it was before opset 11": (
+        """g (float[1,8] x) => (float[1,6] y) {
+            i = Constant <value=int64[1,1] {3}> () a = Scatter <axis=1> (x, i, u) y = MatMul (a, w) }""", 10, 1,
+        {"u": (1, 1), "w": (8, 6)}, 8 * 6),
+    "a cache that is written in place": (
+        """g (float[1,9,4] x, float[1,1,4] k) => (float[1,1,9] y) {
+            a = TensorScatter <axis=1> (x, k) t = Transpose <perm=[0,2,1]> (a) y = MatMul (k, t) }""", 24, 1,
+        {}, 4 * 9),
     "three operands, from left to right": (
         """g (float[2,3] x) => (float[2,5] y) { y = Einsum <equation="ij,jk,kl->il"> (x, u, v) }""", 12, 1,
         {"u": (3, 4), "v": (4, 5)}, 2 * 3 * 4 + 2 * 4 * 5),
@@ -122,6 +147,28 @@ def test_a_condition_on_sizes_is_its_branch(tmp_path):
         k = Conv <pads=[1,1,1,1]> (x, w) p = GlobalAveragePool (k) {SIZED} c = Equal (d, one)
         {SQUEEZE.format("p")} y = MatMul (q, v) }}"""
     assert imported(save(tmp_path, text, WEIGHTS))[1].macs == 16 * 16 * 72 * 4 + 4 * 10 == 73_768
+
+
+def test_a_condition_on_the_size_of_a_listed_tensor_is_its_branch(tmp_path):
+    """What scripted code leaves, as in torchvision's MViT: a list that a loop fills, and then its size."""
+    text = f"""g (float[1,8,16,16] x) => (float[] y) {{
+        n = Constant <value_int=1> () go = Cast <to=9> (n) none = SequenceEmpty ()
+        filled = Loop (n, go, none) <body = l (int64 i, bool r, seq(float[]) before) => (bool o, seq(float[]) after) {{
+            o = Identity (r) after = SequenceInsert (before, x) }}>
+        zero = Constant <value_int=0> () t = SequenceAt (filled, zero)
+        k = Conv <pads=[1,1,1,1]> (t, w) p = GlobalAveragePool (k) {SIZED} c = Equal (d, one)
+        {SQUEEZE.format("p")} y = MatMul (q, v) }}"""
+    assert imported(save(tmp_path, text, WEIGHTS))[1].macs == 73_768
+
+
+def test_a_condition_on_the_boxes_that_are_left_names_the_cause(tmp_path):
+    """Detectors ask whether a box is left, which no size tells."""
+    text = """g (float[1,7] x) => (float[1,5] y) {
+        n = NonZero (x) s = Size (n) zero = Constant <value_int=0> () c = Equal (s, zero)
+        y = If (c) <then_branch = t () => (float[1,5] a) { a = MatMul (x, w) },
+                    else_branch = e () => (float[1,5] b) { d = MatMul (x, w) b = Add (d, d) }> }"""
+    with pytest.raises(InputError, match='it depends on how many values the node "n" \\(NonZero\\) finds; end the'):
+        imported(save(tmp_path, text, {"w": (7, 5)}))
 
 
 SWITCH = """g (float[1,7] x, bool train) => (float[1,5] y) {

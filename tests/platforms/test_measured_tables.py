@@ -66,6 +66,13 @@ def test_a_board_in_json_is_the_board_in_toml(tmp_path: Path):
         assert import_platform(tmp_path / "b.json").model_copy(update={"sources": newer.sources}) == newer
 
 
+def test_a_board_without_a_name_gets_the_stated_one(tmp_path: Path):
+    (tmp_path / "b.json").write_text(json.dumps({key: value for key, value in BOARD.items() if key != "name"}))
+    assert import_platform(tmp_path / "b.json", name="mine").name == "mine"
+    with pytest.raises(InputError, match="name: expected this key, found none"):
+        import_platform(tmp_path / "b.json")
+
+
 def test_json_and_yaml_are_said_to_be_no_toml(tmp_path: Path):
     for name, text, found in (("b.toml", json.dumps(BOARD), "JSON"), ("b.yaml", "dsps: 900\n", "YAML")):
         (tmp_path / name).write_text(text)

@@ -11,6 +11,7 @@ from onnx import AttributeProto, helper, numpy_helper
 
 from .inference import Sizer
 from .labels import SizeFault, attributes_of
+from .operators import OF_SIZES
 
 BODIES = frozenset(["If", "Loop", "Scan"])
 """Operators that run graphs of their own."""
@@ -154,7 +155,7 @@ class Bodies:
         for part in body.node:
             outside = reads_of(part) - own
             active = any(name in self.sizer.types and name not in self.sizer.constants for name in outside)
-            if part.op_type not in {"Shape", "Size"} and (active or moving & reads_of(part)):
+            if part.op_type not in OF_SIZES and (active or moving & reads_of(part)):
                 moving.update(part.output)
             own.update(part.output)
         return [entry.name in moving for entry in body.output]

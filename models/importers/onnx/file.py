@@ -168,6 +168,8 @@ class Start:
             raise InputError(f"{self.path}: {error}") from None
         for name, type_ in self.types.items():
             sizer.give(name, type_)
+            if 0 in sizer.sizes[name]:  # e.g. a cache before the first token
+                sizer.constants.add(name)
         return sizer
 
 
@@ -187,17 +189,21 @@ def sized_inputs(model: onnx.ModelProto, dims: Mapping[str, int], path: Path) ->
         for axis, dim in enumerate(input_.type.tensor_type.shape.dim):
             place = f"{input_.name}.{axis}"
             asked |= {place, dim.dim_param} - {""}
-            size = dims.get(place) or dims.get(dim.dim_param) or dim.dim_value
-            if size < 1:
+            stated = dims.get(place, dims.get(dim.dim_param))
+            size = dim.dim_value if stated is None else stated
+            if size < (stated is None):
                 name = dim.dim_param or place
                 faults.append(f"{label}: dimension {axis} is open; give its size, e.g. --dim {brief(name)}=1")
             start.changed |= dim.HasField("dim_value") and size != dim.dim_value
             sizes.append(size)
         start.types[input_.name] = helper.make_tensor_type_proto(input_.type.tensor_type.elem_type, sizes)
-        start.inputs.append(input_.name)
+        if 0 not in sizes:
+            start.inputs.append(input_.name)
     for name in sorted(dims.keys() - asked):
         hint = did_you_mean(name, sorted(asked), f"known: {', '.join(sorted(map(brief, asked)))}")
         faults.append(f'dims: no input of {path} has a dimension "{name}"; {hint}')
+    if start.types and not start.inputs and not faults:
+        faults.append(f"{path}: expected an input with values, found only inputs of size 0")
     if faults:
         raise InputError(faults)
     return start

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,14 @@ from onnx import numpy_helper
 
 from ....formats import InputError
 from ..read_as import ReadAs
-from .bodies import BODIES, Bodies, reads_of
+from .bodies import reads_of
 from .decisions import Decided, write_out
-from .einsum import EinsumParts
 from .file import MAX_NODES, Start, drop_values, inline_functions, load_model, set_values, sized_inputs
-from .foreign import OWN, Widths, check_known, kind_of, plain_nodes
+from .foreign import OWN, Widths, check_known, kind_of
 from .inference import is_sized
 from .labels import SizeFault, attributes_of, brief, label
-from .operators import QUANTISERS
-from .sequences import Sequences
+from .operators import JOINING, QUANTISERS
+from .plain import PlainNodes
 
 MAX_OUTPUTS = 256
 
@@ -107,7 +105,7 @@ class _GraphReader:
             data=self.sizer.data,
             producer=brief(f"{model.producer_name} {model.producer_version}".strip()),
         )
-        self.sequences, self.bodies = Sequences(self.sizer), Bodies(self.sizer, MAX_NODES)
+        self.plain = PlainNodes(self.sizer)
         self.widths = Widths()
         # shapes that the file states, which are true unless a user changed a size that it fixes
         tensors = [] if start.changed else [*model.graph.value_info, *model.graph.output]
@@ -124,7 +122,7 @@ class _GraphReader:
                 raise
             except Exception:  # noqa: BLE001  C++ inference, protobuf and numpy, of a file that may be damaged
                 raise self._fault(node, "its inputs or attributes are not what this operator takes") from None
-        self.graph.outputs = self.sequences.tensors(output.name for output in self.model.graph.output)
+        self.graph.outputs = self.plain.sequences.tensors(output.name for output in self.model.graph.output)
         if len(self.graph.outputs) > MAX_OUTPUTS:
             raise InputError(f"{self.path}: expected at most {MAX_OUTPUTS} outputs, found {len(self.graph.outputs)}")
         for name in self.graph.outputs:
@@ -153,26 +151,9 @@ class _GraphReader:
         if kind_of(node) in self.treat:
             self._treat(node)
             return []
-        if node.domain not in OWN:
-            if node.op_type in QUANTISERS:
-                self.widths.note(node, self.sizer)
-            return plain_nodes(node, self.sizer)
-        node.domain = ""  # "ai.onnx" means the same, and not all of the package knows
-        if node.op_type in BODIES:
-            return chain.from_iterable(map(self._plain, self.bodies.expand(node)))
-        if node.op_type == "CastLike" and node.input[1] not in self.sizer.constants:  # it takes the type alone
-            node = onnx.helper.make_node("Identity", node.input[:1], node.output, name=node.name)
-        listed = self.sequences.expand(node)
-        if listed is not None:
-            return listed
-        if node.op_type == "Einsum" and all(name in self.sizer.sizes for name in node.input):
-            sizes = [self.sizer.sizes[name] for name in node.input]
-            parts = EinsumParts(node, sizes, self.sizer.opsets[0].version)
-            nodes = parts.write()
-            for name, axes in parts.axes.items():
-                self.sizer.constant(name, axes)
-            return nodes
-        return [node]
+        if node.domain not in OWN and node.op_type in QUANTISERS:
+            self.widths.note(node, self.sizer)
+        return self.plain.of(node, self._plain)
 
     def _treat(self, node: onnx.NodeProto) -> None:
         """Add an operator that the user says the cost of. Its sizes are the file's, else its first input's."""
@@ -198,12 +179,17 @@ class _GraphReader:
         if self.sizer.add(node):
             self.graph.folded += 1
             return
+        empty = {
+            name for name in (*node.input, *node.output) if name in self.sizer.types and not self.graph.words(name)
+        }
+        self.sizer.constants |= empty  # nothing to compute, e.g. the part that a roll by 0 moves
+        results = tuple(name if name in self.sizer.types and name not in empty else "" for name in node.output)
+        if not any(results):
+            return
+        inputs = tuple(name for name in node.input if not (name in empty and node.op_type in JOINING))
         attributes = attributes_of(node)
-        results = tuple(name if name in self.sizer.types else "" for name in node.output)
         op = "Identity" if node.op_type == "Pad" and self._pads_nothing(node, attributes) else node.op_type
-        self.graph.nodes.append(Node(label(node), op, tuple(node.input), results, attributes))
-        if 0 in (math.prod(self.graph.sizes[name]) for name in results if name):
-            raise SizeFault("expected outputs with values, found an empty one")
+        self.graph.nodes.append(Node(label(node), op, inputs, results, attributes))
 
     def _pads_nothing(self, node: onnx.NodeProto, attributes: Mapping[str, Any]) -> bool:
         """Tell if a Pad changes nothing. Its sizes are an input, or an attribute before opset 11."""

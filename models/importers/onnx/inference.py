@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 from ...lowering import windows
 from .einsum import einsum_sizes
 from .labels import SizeFault, attributes_of, brief, refusing
-from .operators import DATA_SIZED, SAME_SIZES, SHAPES, WINDOWS
+from .operators import DATA_SIZED, OF_SIZES, SAME_SIZES, SHAPES, WINDOWS
 
 MAX_FOLDED = 2**12
 """Largest constant that is computed: shapes are made of few values, and of weights only the shape counts."""
@@ -92,7 +92,7 @@ class Sizer:
                 self.give(name, types[name])
             else:
                 self.unsized[name] = self._reason(node)  # a fault once something reads it
-        if not all(name in self.constants for name in node.input if name) and node.op_type not in {"Shape", "Size"}:
+        if not all(name in self.constants for name in node.input if name) and node.op_type not in OF_SIZES:
             return False
         outputs = [name for name in node.output if name in self.types]
         self.constants.update(outputs)
@@ -144,7 +144,7 @@ class Sizer:
         """Compute a small constant; of other constants, such as weights, only the shape is kept."""
         words = sum(math.prod(self.sizes[name]) for name in outputs)
         values = {name: numpy_helper.to_array(self.data[name]) for name in node.input if name in self.data}
-        if node.op_type in {"Shape", "Size"}:  # needs the shape of its input only: any values will do
+        if node.op_type in OF_SIZES:  # needs the shape of its input only: any values will do
             values = {name: np.broadcast_to(np.float32(0), self.sizes[name]) for name in node.input}
         tensors = [attribute.t for attribute in node.attribute if attribute.HasField("t")]
         if any(tensor.external_data for tensor in tensors):

@@ -24,11 +24,12 @@ QUANTISERS = _names("BipolarQuant FloatQuant IntQuant MultiThreshold Quant Trunc
 """Operators of QONNX, Brevitas and FINN that round values to words of few bits."""
 
 ELEMENTWISE = QUANTISERS | _names(
-    """Abs Acos Acosh Add And Asin Asinh Atan Atanh BatchNormalization BitShift BitwiseAnd BitwiseNot BitwiseOr
-    BitwiseXor Cast CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Div Dropout DynamicQuantizeLinear Elu Equal
-    Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual
-    Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow QuantizeLinear Reciprocal Relu Round Selu Shrink Sigmoid Sign
-    Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Trilu Where Xor"""
+    """Abs Acos Acosh Add And Asin Asinh Atan Atanh BatchNormalization Bernoulli BitCast BitShift BitwiseAnd
+    BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Div Dropout
+    DynamicQuantizeLinear Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity
+    IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow QuantizeLinear
+    Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum SwiGLU Swish Tan Tanh
+    ThresholdedRelu Trilu Where Xor"""
 )
 """Each value of the output depends on the values in the same place, and perhaps on a scale that all share."""
 
@@ -48,11 +49,11 @@ KEEPING = _names("DepthToSpace Flatten Reshape SpaceToDepth Squeeze Transpose Un
 with other sizes values would be lost."""
 
 MOVING = _names(
-    """ArgMax ArgMin CumSum Gather GatherElements GatherND GridSample GroupNormalization Hardmax
-    InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization MaxRoiPool MaxUnpool
-    MeanVarianceNormalization OneHot Pad RMSNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
-    ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize ReverseSequence RoiAlign RotaryEmbedding
-    ScatterElements ScatterND Softmax TopK Upsample"""
+    """AffineGrid ArgMax ArgMin CenterCropPad Col2Im CumProd CumSum Gather GatherElements GatherND GridSample
+    GroupNormalization Hardmax InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization MaxRoiPool
+    MaxUnpool MeanVarianceNormalization OneHot Pad RMSNormalization ReduceL1 ReduceL2 ReduceLogSum
+    ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize ReverseSequence
+    RoiAlign RotaryEmbedding Scatter ScatterElements ScatterND Softmax TensorScatter TopK Upsample"""
 )
 """An output value depends on values in other places of the input, so these operators are traffic."""
 
@@ -71,6 +72,9 @@ RESHAPING = _names("Flatten Reshape Squeeze Unsqueeze")
 GATHERS = _names("Gather GatherElements GatherND")
 """Operators that take values at given places. If the places are constant, this rearranges; otherwise it is traffic."""
 
+FINDING = _names("Compress NonMaxSuppression NonZero Unique")
+"""Operators whose results a run counts, such as the boxes that a detector keeps."""
+
 SEQUENCES = _names(
     """ConcatFromSequence Optional OptionalGetElement SequenceAt SequenceConstruct SequenceEmpty SequenceErase
     SequenceInsert SequenceLength SplitToSequence"""
@@ -79,6 +83,12 @@ SEQUENCES = _names(
 
 JOINING = _names("Concat")
 """Operators that put maps side by side; each map is written in place."""
+
+OF_SIZES = _names("EyeLike RandomNormalLike RandomUniformLike Shape Size")
+"""Operators that read the sizes of a tensor and not its values."""
+
+GENERATORS = _names("BlackmanWindow HammingWindow HannWindow RandomNormal RandomUniform") | OF_SIZES
+"""Operators that make constants of sizes."""
 
 SHAPES = _names(
     """Abs Add And ArgMax ArgMin BitShift Cast CastLike Ceil Clip Compress Concat Constant ConstantOfShape Cos CumSum
@@ -89,4 +99,4 @@ SHAPES = _names(
 )
 """Computed at once if all inputs are known: exporters write the arithmetic of shapes as nodes."""
 
-KNOWN = PRODUCTS | POOLS | ELEMENTWISE | ARRANGING | MOVING | JOINING | SHAPES
+KNOWN = PRODUCTS | POOLS | ELEMENTWISE | ARRANGING | MOVING | JOINING | SHAPES | GENERATORS

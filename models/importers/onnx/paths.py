@@ -20,9 +20,10 @@ from ....formats import InputError
 from ...schema import MAX_EXITS
 from .bodies import graphs_of, reads_of, rename_inside
 from .file import Start
-from .foreign import OWN, plain_nodes
+from .foreign import OWN
 from .labels import brief, label
-from .operators import PRODUCTS
+from .operators import FINDING, PRODUCTS
+from .plain import PlainNodes
 
 PASSING = frozenset(
     ["Cast", "Flatten", "Gather", "Identity", "ReduceMax", "ReduceMin", "Reshape", "Slice", "Squeeze", "Unsqueeze"]
@@ -113,7 +114,7 @@ class Paths:
     def __init__(self, model: onnx.ModelProto, path: Path, start: Start | None) -> None:
         self.model, self.path = model, path
         graph = model.graph
-        self.sizer = start.sizer(model) if start else None  # sizes tell some conditions
+        self.plain = PlainNodes(start.sizer(model)) if start else None  # sizes tell some conditions
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
         self.inputs = [input_ for input_ in graph.input if input_.name not in self.constants]
         # types that the file states
@@ -152,8 +153,8 @@ class Paths:
                 weights.name = inner[weights.name]
                 self.constants[weights.name] = weights
                 self.model.graph.initializer.append(weights)
-                if self.sizer:
-                    self.sizer.weigh(weights)
+                if self.plain:
+                    self.plain.sizer.weigh(weights)
             for inner_node in graph.node:
                 for tensors in (inner_node.input, inner_node.output):
                     tensors[:] = [inner.get(name, name) for name in tensors]
@@ -247,16 +248,16 @@ class Paths:
 
     def _size(self, node: onnx.NodeProto) -> None:
         """Find the sizes of what a node makes, if they come out."""
-        if not self.sizer:
+        if not self.plain:
             return
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         try:
-            for plain in [copy] if copy.domain in OWN else plain_nodes(copy, self.sizer):
-                self.sizer.add(plain)
+            for part in self.plain.of(copy):
+                self.plain.sizer.add(part)
         except Exception:  # noqa: BLE001  the reader of the graph then names the node
             for name in filter(None, node.output):
-                self.sizer.unsized.setdefault(name, "is not known")
+                self.plain.sizer.unsized.setdefault(name, "is not known")
 
     def _meaning(self, name: str, known: _Known, depth: int) -> _Truth | None:
         """What a boolean says; ``None`` if it is not understood."""
@@ -295,8 +296,8 @@ class Paths:
 
     def _value(self, name: str) -> NDArray[Any] | None:
         """The value of a tensor that depends on no input, or on its size alone; ``None`` if it cannot be computed."""
-        if self.sizer and name in self.sizer.data:
-            return numpy_helper.to_array(self.sizer.data[name])
+        if self.plain and name in self.plain.sizer.data:
+            return numpy_helper.to_array(self.plain.sizer.data[name])
         if name in self.active:
             return None
         try:
@@ -362,6 +363,10 @@ class Paths:
         if asked:
             name = brief(asked[0])
             message += f"; it depends on the input {name}; state its value, e.g. --value {name}=1"
+        for found in self.nodes:
+            if found.op_type in FINDING and needed.intersection(found.output):
+                message = f'it depends on how many values the node "{label(found)}" ({found.op_type}) finds; end the'
+                return InputError(f'{self.path}: node "{label(node)}" (If): {message} model before that node')
         return self.fault(node, message)
 
     def infer(self) -> None:

@@ -155,7 +155,8 @@ class _WeightReader:
         ):  # these say what they expect
             raise ValueError(f"expected one map as its input, found {len(active)}")
         if node.op_type not in makers:
-            raise ValueError(f"an integer network has no such operator, only {', '.join([*makers, 'Softmax', *SAME])}")
+            known = ", ".join(sorted([*makers, "Resize", "Softmax", *SAME]))
+            raise ValueError(f"an integer network has no such operator, only {known}")
         return makers[node.op_type](node, attributes, [self.held[name] for name in active])
 
     def put(self, node: onnx.NodeProto, op: Any, sources: list[_Held], shape: Map, **more: Any) -> str:
