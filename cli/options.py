@@ -126,7 +126,10 @@ class ReplayFiles:
 
 
 ClientCount = Annotated[int | None, option("Clients that wait for their answers, in place of a trace.")]
-SentCount = Annotated[int | None, option("Requests that the clients send; 20,000 if not given.")]
+SENT = 20_000
+"""Requests of a run that nobody states."""
+
+SentCount = Annotated[int | None, option(f"Requests that the clients send; {SENT:,} if not given.")]
 
 
 OnDeadline = Annotated[
@@ -199,7 +202,7 @@ class ServiceOptions(PolicyOptions):
         if self.trace is not None:
             raise InputError("clients: expected a trace or clients, found both; leave out one of the two")
         clients = Clients.of(self.clients, self.think)
-        return replace(self._requests_of(offline(20_000 if self.count is None else self.count)), clients=clients)
+        return replace(self._requests_of(offline(SENT if self.count is None else self.count)), clients=clients)
 
     def _requests_of(self, trace: Path | Trace | None) -> Requests:
         """The requests of a trace, with what they are given."""

@@ -96,11 +96,18 @@ class Tally:
             raise InputError(f"{self.path}: {fault.text}{more(fault.rows)}" for fault in faults)
 
 
-_TWICE = object()
-"""The value of a key that stands twice: nobody knows which value is meant."""
+class _Twice:
+    """The value of a key that stands twice: nobody knows which value is meant."""
+
+    def __str__(self) -> str:
+        return "two values"
+
+
+_TWICE = _Twice()
 
 
 def _record(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON; Python's own keeps the last value of a key that stands twice."""
     record = dict(pairs)
     if len(record) < len(pairs):
         times = Counter(key for key, _ in pairs)

@@ -12,7 +12,18 @@ import typer
 from ...formats.display import counted
 from ..columns import ColumnOptions
 from ..declare import option
-from ..options import MUST_HOLD, AsJson, PictureOptions, Policy, Served, Think, Threads, objective, objective_record
+from ..options import (
+    MUST_HOLD,
+    SENT,
+    AsJson,
+    PictureOptions,
+    Policy,
+    Served,
+    Think,
+    Threads,
+    objective,
+    objective_record,
+)
 from ..render import drawn, facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
@@ -22,7 +33,7 @@ if TYPE_CHECKING:
     from ...studies.load_search import FigureEstimate, Probe
     from ...traffic.clients import Clients
 
-_COUNT = "Requests of each run at first, 20,000 if not given; up to 16 times as many if a rate stays undecided."
+_COUNT = f"Requests of each run at first, {SENT:,} if not given; up to 16 times as many if a rate stays undecided."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +62,7 @@ class SearchedOptions:
         clients, most_clients = _clients(self.clients, self.think)
         return CapacityOptions(
             slo_s=objective(columns.slo), columns=columns.columns("slo", "predict_depth"),
-            predict_depth=columns.predict_depth, seeds=self.seeds, count=self.count or 20_000, low_per_s=low_per_s,
+            predict_depth=columns.predict_depth, seeds=self.seeds, count=self.count or SENT, low_per_s=low_per_s,
             high_per_s=high_per_s, clients=clients, most_clients=most_clients, grow=self.grow,
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ import typer
 
 from ..declare import flag, option, typed
 from ..names import offering, policy_names
-from ..options import MUST_HOLD, ClientCount, OptionalTrace, Samples, Slo, Think, tried_thresholds
+from ..options import MUST_HOLD, SENT, ClientCount, OptionalTrace, Samples, Slo, Think, tried_thresholds
 
 if TYPE_CHECKING:
     from ...dse.npu.stated import DesignOptions
@@ -50,7 +50,7 @@ class Question:
     ] = False
     seed: Annotated[int, option("Seed of the search; fresh runs have the seeds after it.")] = 0
     seeds: Annotated[int, option("Fresh runs of each plan that is printed.", min=2, max=1000)] = 5
-    count: Annotated[int, option("Requests of a run, if a rate or clients are given.", min=100, max=10**7)] = 20_000
+    count: Annotated[int, option("Requests of a run, if a rate or clients are given.", min=100, max=10**7)] = SENT
 
 
 def asked(

@@ -3,6 +3,7 @@
 It shares no code with the package. The NPU runs one stage of one batch at a time, and a batch is of one network.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -42,9 +43,9 @@ class Networks(World):
             self.number(event[2])
         super()._do(event)
 
+    @abstractmethod
     def waiting(self, net: int, *where: int) -> list[Request]:
         """Requests of a network that may begin, there."""
-        raise NotImplementedError
 
     def in_turn(self, *where: int) -> list[int]:
         """Networks with requests that may begin there, in the order in which they may."""

@@ -382,6 +382,7 @@ FAULTS: dict[str, tuple[str, ImportOptions | None, str | bytes, str]] = {
     "no number": ("jsonl", SECONDS, '{"at":[1]}\n', r'under the key "at", found \["1"\]'),
     "a truth value": ("jsonl", SECONDS, '{"at":true}\n', 'under the key "at", found true'),
     "a key twice": ("jsonl", SECONDS, '{"at":1,"at":2}\n', 'line 1: expected .* under the key "at", found it twice'),
+    "a key twice inside": ("jsonl", SECONDS, '{"at":{"x":1,"x":2}}\n', 'under the key "at", found {"x": "two values"}'),
     "json nan": ("jsonl", SECONDS, '{"at":NaN}\n', 'line 1: at: expected a time .*found "NaN"'),
     "old loadgen": ("mlperf", None, '{"name":"Sample","ph":"b","id":1,"ts":1500}\n', "ts: expected microseconds with"),
     "cut-off event": ("mlperf", None, '{"name":"Sample","ph":"b","i', "line 1: expected one event"),
