@@ -134,7 +134,7 @@ def _text_of_all(served: ServeResult, latency: LatencyTable) -> Iterator[str]:
         "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s, {informs}",
         "warm-up": None if waiting else f"{counted(summary.warm_up_requests, 'request')}, counted in all figures",
         "unfinished": unfinished if summary.unfinished else None,
-        "arrival rate": None if waiting else f"{summary.arrival_rate_per_s:.3f} /s",
+        "arrival rate": f"{summary.arrival_rate_per_s:.3f} /s" if summary.arrival_rate_per_s else None,
         "clients": f"{clients:,}, each waits for its answer" if clients else None,
         "makespan": ms(summary.makespan_s) if waiting else None,
         **({} if summary.saturation is None else _saturation(summary.saturation)),

@@ -53,6 +53,13 @@ def test_serve_sim_says_when_all_have_returned(waiting: Run, tiny_design: Path):
     assert json.loads(waiting(*command, "--until", "1us", "--json").stdout)["makespan_s"] is None
 
 
+def test_one_request_has_no_rate(fluidb: Run, tiny_design: Path, tmp_path: Path):
+    (tmp_path / "t.csv").write_text("request_id,arrival_s\n0,1.5\n")
+    text = fluidb("serve-sim", tiny_design, *SERVED).stdout.splitlines()
+    assert any(line.startswith("warm-up") for line in text)
+    assert not any(line.startswith("arrival rate") for line in text)
+
+
 def test_thresholds_report_and_merge_serve_it(waiting: Run, tiny_design: Path, tmp_path: Path):
     random = np.random.default_rng(0)
     np.savez(tmp_path / "s.npz", confidence=random.random((50, 3)), correct=random.random((50, 3)) < 0.7)
