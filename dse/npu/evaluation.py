@@ -124,7 +124,7 @@ class Evaluator:
         """
         shape = len(self.work.gemms), self._options.b_max
         codes, B_R, blocks = np.ones((3, *shape), np.int64)
-        choice = LayoutChoice(codes, B_R, blocks, *np.empty((3, *shape)))
+        choice = LayoutChoice(codes, B_R, blocks, *np.full((3, *shape), np.inf))  # kernels compare with what is here
         figures = np.empty((3, tiles.shape[1], len(self.work.memory_words), self._options.b_max))
         by_code, board, run, prices = self._stacked(tiles), self._platform, self._choice, self._prices
         if self._options.overlap is Overlap.PAPER:

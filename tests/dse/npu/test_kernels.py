@@ -82,6 +82,15 @@ def test_chosen_layout_equals_plain_loops(gemm, tile, b_max, rate, mode, stackin
         assert (cycles[0, i], words[0, i], K_NAMES[code[0, i]], B_R[0, i]) == expected
 
 
+def test_a_choice_reads_no_memory_that_was_not_written(monkeypatch):
+    """As plain Python: numpy warns of a subtraction from a signalling NaN, which compiled code does not."""
+    gemm, tile = (40, 25, 57, 2), Tile(14, 4, 30)
+    chooses = evaluator(network_of([gemm]), 7, 8.0, "column")
+    signalling = 0x7FF0_0000_0000_0001
+    monkeypatch.setattr(np, "empty", lambda shape, dtype=float: np.full(shape, signalling, np.int64).view(dtype))
+    assert chooses.choose(tile).cycles[0, 0] == naive.best(gemm, tile, 1, 8.0, "column", True)[0]
+
+
 def stage_cycles(network, memory_words, tile, b_max, rate, mode, *, stacking=True):
     found, tiles = evaluator(network, b_max, rate, mode, stacking=stacking), Tile(*tile).array
     found.work = distinct(network, pooled=False)[0]._replace(memory_words=np.array(memory_words, dtype=np.float64))
