@@ -54,7 +54,7 @@ class TraceOutput:
         }
         text = {
             "requests": f"{len(trace):,}",
-            "rate": f"{rate:{'.3f' if rate >= 1 else '.3g'}} /s" if rate else "none, all arrive at one time",
+            "rate": trace_import.rate_text(rate),
             "CV of gaps": f"{trace.gap_cv:.3f}" if rate else None,
             "lag-1 correlation": f"{trace.gap_lag1:z.3f}" if rate else None,
             "last arrival": f"{span_s:,.3f} s",

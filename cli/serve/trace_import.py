@@ -106,6 +106,11 @@ def command(
     show(as_json, "fluidb.trace-import-output/1", record, _text(made, format_, how.zero), output)
 
 
+def rate_text(rate_per_s: float) -> str:
+    """A mean arrival rate as all commands that write a trace print it."""
+    return f"{rate_per_s:{'.3f' if rate_per_s >= 1 else '.3g'}} /s" if rate_per_s else "none, all arrive at one time"
+
+
 def _text(made: ImportedTrace, format_: str, zero: str | None) -> Iterator[str]:
     tally, unsorted = made.tally, made.rows_out_of_order
     dropped = [f"{count:,} {reason}" for count, reason in ((tally.blank, "blank"), (tally.bad, "bad")) if count]
@@ -120,7 +125,7 @@ def _text(made: ImportedTrace, format_: str, zero: str | None) -> Iterator[str]:
         "order": f"sorted: {counted(unsorted, 'row')} stood behind a later arrival" if unsorted else "as in the file",
         "ids": made.ids,
         "requests": f"{len(made.trace):,}",
-        "rate": f"{made.trace.rate_per_s:.3f} /s",
+        "rate": rate_text(made.trace.rate_per_s),
         "last arrival": f"{made.trace.arrival_s[-1]:,.3f} s",
     }
     yield facts(lines)

@@ -93,7 +93,9 @@ def _served(report: Report) -> list[Node]:
     trace, slo_s = served[0].trace, served[0].objective_s
     slo = "the requests' own SLOs" if slo_s is None else f"an SLO of {1e3 * slo_s:g} ms"
     origins = sorted({traffic.origin for traffic in served})
-    pace = ", all waiting from the beginning" if trace.at_once else f" at {trace.rate_per_s:,.3f} /s"
+    pace = f" at {trace.rate_per_s:,.3f} /s" if trace.rate_per_s else ""
+    if trace.at_once:
+        pace = ", all waiting from the beginning"
     who: list[Node] = [named(str(report.requests and report.requests.file))]
     if served[0].clients:
         several = f"{served[0].clients:,} clients that wait for their answers"

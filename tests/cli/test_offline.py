@@ -54,10 +54,14 @@ def test_serve_sim_says_when_all_have_returned(waiting: Run, tiny_design: Path):
 
 
 def test_one_request_has_no_rate(fluidb: Run, tiny_design: Path, tmp_path: Path):
-    (tmp_path / "t.csv").write_text("request_id,arrival_s\n0,1.5\n")
+    (tmp_path / "log.csv").write_text("t\n1.5\n")
+    made = fluidb("trace", "import", "csv", "log.csv", "--columns", "arrival=t", "--unit", "s", "-o", "t.csv")
+    assert "rate          none, all arrive at one time" in made.stdout.splitlines()
     text = fluidb("serve-sim", tiny_design, *SERVED).stdout.splitlines()
     assert any(line.startswith("warm-up") for line in text)
     assert not any(line.startswith("arrival rate") for line in text)
+    assert fluidb("report", tiny_design, *SERVED, "-o", "r.html").returncode == 0
+    assert ": 1 request, an SLO of 2 ms" in (tmp_path / "r.html").read_text()
 
 
 def test_thresholds_report_and_merge_serve_it(waiting: Run, tiny_design: Path, tmp_path: Path):
